@@ -8,7 +8,7 @@ use tokio_postgres::Client;
 use crate::Options;
 use crate::raw::Raw;
 use crate::served::{Served, query};
-use crate::tpch::{measure, set};
+use crate::tpch::{in_both, measure, set};
 
 /// Of what a query touches.
 const SHARES: [u64; 5] = [1, 2, 4, 8, 16];
@@ -83,9 +83,9 @@ pub fn run(options: &Options) -> Result<()> {
                 csv += &format!("q{number},{share},{touched},{:.3},{}\n", measured.ms, place.told());
             }
             limited(client, raw, 0).await?;
-            on_cpu(client, raw, true).await?;
+            in_both(client, raw, "SET tenon.device = 'cpu'").await?;
             let measured = measure(client, raw, &sql, options.runs).await?;
-            on_cpu(client, raw, false).await?;
+            in_both(client, raw, "RESET tenon.device").await?;
             sums[SHARES.len()] += measured.ms;
             csv += &format!("q{number},cpu,{touched},{:.3},c\n", measured.ms);
             println!("{line}{:12.2}", measured.ms);
@@ -102,26 +102,13 @@ pub fn run(options: &Options) -> Result<()> {
     }
 }
 
-async fn on_cpu(client: &Client, raw: &mut Raw, on_cpu: bool) -> Result<()> {
-    let setting = if on_cpu {
-        "SET tenon.device = 'cpu'"
-    } else {
-        "RESET tenon.device"
-    };
-    client.batch_execute(setting).await?;
-    raw.query(setting)?;
-    Ok(())
-}
-
 /// Limits what both sessions may have of the device; 0: not.
 async fn limited(client: &Client, raw: &mut Raw, bytes: u64) -> Result<()> {
     let setting = match bytes {
         0 => "RESET tenon.gpu_memory_limit".to_owned(),
         bytes => format!("SET tenon.gpu_memory_limit = '{}kB'", (bytes >> 10).max(1)),
     };
-    client.batch_execute(&setting).await?;
-    raw.query(&setting)?;
-    Ok(())
+    in_both(client, raw, &setting).await
 }
 
 /// The bytes that a query touches on the device.

@@ -72,9 +72,15 @@ pub fn run(options: &Options) -> Result<()> {
 /// Applies `--set` to both of the sessions.
 pub async fn set(options: &Options, client: &tokio_postgres::Client, raw: &mut Raw) -> Result<()> {
     for setting in &options.set {
-        client.batch_execute(&format!("SET {setting}")).await?;
-        raw.query(&format!("SET {setting}"))?;
+        in_both(client, raw, &format!("SET {setting}")).await?;
     }
+    Ok(())
+}
+
+/// Says the same in both of the sessions.
+pub async fn in_both(client: &tokio_postgres::Client, raw: &mut Raw, statement: &str) -> Result<()> {
+    client.batch_execute(statement).await?;
+    raw.query(statement)?;
     Ok(())
 }
 

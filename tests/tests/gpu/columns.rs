@@ -4,6 +4,15 @@ use super::{SIMULATOR, connected};
 use crate::process::{Server, rows, sql_state, value};
 use anyhow::{Result, anyhow, ensure};
 use std::time::{Duration, Instant};
+use tokio_postgres::Client;
+
+/// The rows that the CPU finds; the session's later statements are the device's.
+async fn on_cpu(client: &Client, sql: &str) -> Result<Vec<Vec<Option<String>>>> {
+    client.batch_execute("SET tenon.device = 'cpu'").await?;
+    let expected = rows(client, sql).await?;
+    client.batch_execute("SET tenon.device = 'gpu'").await?;
+    Ok(expected)
+}
 
 /// Columns that do not fit the session's share of the device go there in chunks of segments, under the same pipelines.
 pub async fn in_chunks() -> Result<()> {
@@ -25,9 +34,7 @@ pub async fn in_chunks() -> Result<()> {
         "SELECT count(*) FROM t WHERE k IN (SELECT v FROM t WHERE k % 3 = 0)",
         "SELECT count(*), sum(t.v), sum(u.x) FROM t JOIN u ON t.k = u.k",
     ] {
-        client.batch_execute("SET tenon.device = 'cpu'").await?;
-        let expected = rows(&client, sql).await?;
-        client.batch_execute("SET tenon.device = 'gpu'").await?;
+        let expected = on_cpu(&client, sql).await?;
         for limit in ["2MB", "3MB", "5MB", "64MB"] {
             client
                 .batch_execute(&format!("SET tenon.gpu_memory_limit = '{limit}'"))
@@ -82,9 +89,7 @@ pub async fn in_chains() -> Result<()> {
         for build in ["b", "c", "w"] {
             for probe in ["p", "n"] {
                 let sql = sql.replace("BUILD", build).replace("PROBE", probe);
-                client.batch_execute("SET tenon.device = 'cpu'").await?;
-                let expected = rows(&client, &sql).await?;
-                client.batch_execute("SET tenon.device = 'gpu'").await?;
+                let expected = on_cpu(&client, &sql).await?;
                 let own = rows(&client, &sql).await?;
                 ensure!(own == expected, "{sql}: {own:?} where the CPU has {expected:?}");
             }
@@ -178,10 +183,8 @@ pub async fn handed_on() -> Result<()> {
         "SELECT count(p), count(a), count(j), count(*) FROM t WHERE k > 7",
         "SELECT p FROM t WHERE k = (SELECT max(k) FROM t WHERE v = 17)",
     ] {
-        client.batch_execute("SET tenon.device = 'cpu'").await?;
-        let expected = rows(&client, sql).await?;
+        let expected = on_cpu(&client, sql).await?;
         ensure!(!expected.is_empty(), "{sql} has no rows");
-        client.batch_execute("SET tenon.device = 'gpu'").await?;
         let own = rows(&client, sql).await?;
         let first = own.iter().zip(&expected).find(|(own, expected)| own != expected);
         ensure!(
