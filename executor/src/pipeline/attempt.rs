@@ -11,14 +11,16 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder,
 use parking_lot::Mutex;
 use tenon_gpu::GpuError;
 
-use super::compiled::{Compiled, Kept, ReservedBatch};
+use super::compiled::{Compiled, ReservedBatch};
 use super::cost::Work;
 use super::fragment::Source;
+use super::kept::Kept;
 use super::prepare::in_background;
 use super::run::Running;
 use super::streamed::Streamed;
 use super::tail::applied;
 use super::top::Top;
+use crate::codegen::Translated;
 use crate::counts::COUNTS;
 use crate::device::DeviceState;
 use crate::device::{self, Queued};
@@ -27,6 +29,9 @@ use crate::memory_size::batch_bytes;
 use crate::offload::on_a_thread;
 use crate::options::{DeviceChoice, JoinOperator, JoinOptions};
 use crate::scan::ScanExec;
+
+/// How often a run begins anew with more room for its tables, before it is the CPU's.
+const ATTEMPTS: usize = 3;
 
 /// Where a node ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +67,7 @@ type Refused = Option<String>;
 pub async fn rows(
     plan: &Arc<dyn ExecutionPlan>,
     top: Option<&Top>,
-    kept: &Kept,
+    kept: &Arc<Kept>,
     context: &Arc<TaskContext>,
     report: &Report,
 ) -> Result<Option<ReservedBatch>> {
@@ -91,7 +96,7 @@ pub async fn rows(
 async fn try_run(
     plan: &Arc<dyn ExecutionPlan>,
     top: Option<&Top>,
-    kept: &Kept,
+    kept: &Arc<Kept>,
     context: &Arc<TaskContext>,
     report: &Report,
 ) -> Result<std::result::Result<(ReservedBatch, usize), Refused>> {
@@ -120,36 +125,22 @@ async fn try_run(
     if !wished && (simulated || !rows.pays(&machine, cores, false)) {
         return Ok(Err(None));
     }
-    let timer = report.time("code");
-    let known = kept.lock().clone();
-    let compiled = known.unwrap_or_else(|| {
-        let _timer = timer.timer();
-        Compiled::of(plan, top).map(Arc::new)
-    });
-    if !compiled.as_ref().is_ok_and(|compiled| compiled.fragment.once) {
-        *kept.lock() = Some(compiled.clone());
-    }
-    let compiled = match compiled {
-        Ok(compiled) => compiled,
-        Err(why) => return Ok(Err(Some(why))),
-    };
-    let fragment = &compiled.fragment;
-    if fragment.array_bytes() > free_bytes {
-        let mb = |bytes: u64| bytes >> 20;
-        let why = format!(
-            "{} MiB of device memory, {} are free",
-            mb(fragment.array_bytes()),
-            mb(free_bytes)
-        );
-        return Ok(Err(Some(why)));
-    }
     // What the query touches is to keep within the session's limit, and within what the device has.
     let limit = options.gpu_memory_limit_bytes.map_or(u64::MAX, |bytes| bytes as u64);
-    let streamed = match compiled.streamed(limit.min(device.pool().budget_bytes() / 8 * 7)) {
-        Ok(streamed) => streamed,
-        Err(why) => return Ok(Err(Some(why))),
+    let room = Room {
+        limit: limit.min(device.pool().budget_bytes() / 8 * 7),
+        free: free_bytes,
     };
-    let mut work = compiled.work();
+    let timer = report.time("code");
+    let (compiled, streamed) = {
+        let _timer = timer.timer();
+        match room.form(|sparing| kept.form(plan, top, sparing)) {
+            Ok(form) => form,
+            Err(why) => return Ok(Err(Some(why))),
+        }
+    };
+    let fragment = &compiled.fragment;
+    let mut work = compiled.work(kept.host_s());
     // They are copied each time.
     work.absent_bytes = work.absent_bytes.max(streamed.bytes);
     let failed = |error: GpuError| {
@@ -202,7 +193,10 @@ async fn try_run(
     let pool = Arc::clone(context.memory_pool());
     let above = compiled.above;
     let [launching, waiting, reading] = times;
-    let note = move |running: &Running| -> Result<(), GpuError> {
+    let note = move |running: &Running, compiled: &Compiled| -> Result<(), GpuError> {
+        if compiled.rows().known().is_none() {
+            running.note_rows()?;
+        }
         let times = running.times()?;
         steps.iter().zip(times).for_each(|(step, took)| step.add_duration(took));
         Ok(())
@@ -211,26 +205,28 @@ async fn try_run(
         let run = async {
             let mut running = {
                 let _timer = launching.timer();
-                Running::start(fragment, ready, device, &streamed, &AtomicBool::new(false)).map_err(failed)?
+                let rows = compiled.rows();
+                Running::start(fragment, ready, device, &streamed, rows, &AtomicBool::new(false)).map_err(failed)?
             };
             {
                 let _timer = waiting.timer();
                 running.ended().await.map_err(failed)?;
-                note(&running).map_err(failed)?;
+                note(&running, &compiled).map_err(failed)?;
             }
             let _timer = reading.timer();
             compiled.read(&running, &pool).map_err(|error| error.to_string())
         };
         return Ok(run.await.map(|rows| (rows, above)).map_err(Some));
     }
-    let run = move |cancelled: &AtomicBool| {
+    let run = move |compiled: &Compiled, streamed: &Streamed, cancelled: &AtomicBool| {
         let mut running = {
             let _timer = launching.timer();
             let ready = compiled.ready(device).map_err(failed)?;
             let start = |streamed: &Streamed| {
-                Running::start(&compiled.fragment, Arc::clone(&ready), device, streamed, cancelled)
+                let ready = Arc::clone(&ready);
+                Running::start(&compiled.fragment, ready, device, streamed, compiled.rows(), cancelled)
             };
-            let started = match start(&streamed) {
+            let started = match start(streamed) {
                 // Others hold more than was thought: what they leave may do for chunks.
                 Err(error) if error.is_out_of_memory() && streamed.is_empty() => {
                     match compiled.streamed(device.pool().available() / 4 * 3) {
@@ -245,13 +241,66 @@ async fn try_run(
         {
             let _timer = waiting.timer();
             running.wait(cancelled).map_err(failed)?;
-            note(&running).map_err(failed)?;
+            note(&running, compiled).map_err(failed)?;
         }
         let _timer = reading.timer();
         compiled.read(&running, &pool).map_err(|error| error.to_string())
     };
-    let found = on_a_thread(move |cancelled| Ok(run(cancelled))).await?;
+    let (plan, top) = (Arc::clone(plan), top.cloned());
+    let repeated = move |cancelled: &AtomicBool| {
+        let (mut compiled, mut streamed) = (compiled, streamed);
+        for _ in 1..ATTEMPTS {
+            let found = run(&compiled, &streamed, cancelled);
+            // Where some table was full it gets more room, if that takes no time.
+            let sizes = compiled.better_sizes().filter(|_| compiled.was_too_small());
+            let (Err(_), Some(sizes)) = (&found, sizes) else {
+                return found;
+            };
+            let larger = room.form(|_| Compiled::of(&plan, top.as_ref(), &sizes).map(Arc::new));
+            let Ok((larger, chunks)) = larger else { return found };
+            if !options.wait_for_compile && !matches!(larger.known(device), Ok(Some(_))) {
+                return found;
+            }
+            (compiled, streamed) = (larger, chunks);
+        }
+        run(&compiled, &streamed, cancelled)
+    };
+    let found = on_a_thread(move |cancelled| Ok(repeated(cancelled))).await?;
     Ok(found.map(|rows| (rows, above)).map_err(Some))
+}
+
+/// Device memory that there is for a query: what it may touch, and what is free of others' arrays.
+#[derive(Clone, Copy)]
+struct Room {
+    limit: u64,
+    free: u64,
+}
+
+impl Room {
+    /// The form that fits without chunks, or else with the fewest bytes in such: with room for all rows if that does as well.
+    fn form(
+        self,
+        form: impl Fn(bool) -> Translated<Arc<Compiled>>,
+    ) -> std::result::Result<(Arc<Compiled>, Streamed), String> {
+        let fitting = |sparing: bool| {
+            let compiled = form(sparing)?;
+            let arrays = compiled.fragment.array_bytes();
+            if arrays > self.free {
+                let mb = |bytes: u64| bytes >> 20;
+                return Err(format!("{} MiB of device memory, {} are free", mb(arrays), mb(self.free)));
+            }
+            let streamed = compiled.streamed(self.limit)?;
+            Ok((compiled, streamed))
+        };
+        match fitting(false) {
+            Ok(whole) if whole.1.is_empty() => Ok(whole),
+            Ok(whole) => match fitting(true) {
+                Ok(sparing) if sparing.1.bytes < whole.1.bytes => Ok(sparing),
+                _ => Ok(whole),
+            },
+            Err(_) => fitting(true),
+        }
+    }
 }
 
 /// The device has read all rows of the plan's tables.

@@ -11,6 +11,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::windows::BoundedWindowAggExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
@@ -35,6 +36,19 @@ const HANDS_ON: [&str; 3] = ["CooperativeExec", "PiecesExec", "UnorderedExec"];
 
 /// The rows of a plan as an open pipeline.
 pub fn flow(fragment: &mut Fragment, plan: &Arc<dyn ExecutionPlan>) -> Translated<Flow> {
+    let mut flow = flow_of(fragment, plan)?;
+    flow.expected = fragment.is_sparing().then(|| expected(plan)).flatten();
+    Ok(flow)
+}
+
+/// Rows that the planner expects.
+pub fn expected(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
+    let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new());
+    let rows = statistics.ok()?.num_rows.get_value().copied()?;
+    Some(rows as u64)
+}
+
+fn flow_of(fragment: &mut Fragment, plan: &Arc<dyn ExecutionPlan>) -> Translated<Flow> {
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
         return scanned(fragment, scan);
     }
@@ -122,11 +136,7 @@ pub fn flow(fragment: &mut Fragment, plan: &Arc<dyn ExecutionPlan>) -> Translate
         });
         let flows = flows.collect::<Translated<Vec<_>>>()?;
         let made = Made::of_all(fragment, flows)?;
-        let source = Source::Made {
-            count: made.count,
-            rows_max: made.rows_max,
-        };
-        let mut flow = Flow::new(source, plan.schema(), made.rows_max);
+        let mut flow = Flow::over(&made, plan.schema());
         let columns = made.columns(fragment, &mut flow, &plan.schema(), "row", None);
         flow.enter(plan.schema(), columns);
         return Ok(flow);

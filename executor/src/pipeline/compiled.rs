@@ -1,8 +1,7 @@
 //! A plan as a fragment with what its result is, what it needs to run, and how its rows are read.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
@@ -10,22 +9,21 @@ use datafusion::common::{Result, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use parking_lot::Mutex;
 use tenon_gpu::{Device, GpuError};
 
 use super::columns::is_there;
-use super::compile::flow;
+use super::compile::{expected, flow};
 use super::cost::Work;
 use super::exec::OffloadExec;
-use super::fragment::{Fragment, Pipeline, Step};
+use super::fragment::{Fragment, Pipeline, Sizes, Step};
 use super::group::{Grouping, Steps, group};
 use super::made::Made;
 use super::result::{fits, groups, parts};
-use super::run::{OnDevice, Ready, Running};
+use super::run::{OnDevice, Ready, Running, TableRows};
 use super::sorted::Sorted;
-use super::streamed::{Streamed, sizes};
+use super::streamed::{Streamed, column_bytes};
 use super::tail::chain;
 use super::top::{self, Top};
 use crate::aggregate::{GroupExec, GroupSpec, finished};
@@ -34,6 +32,9 @@ use crate::memory_size::batch_bytes;
 
 /// The host takes a text out of those of its table, which lies anywhere.
 const TEXT_AS_NUMBERS: u64 = 5;
+
+/// A table that was full gets room for so many times the rows that it then had.
+const GROWN: u64 = 4;
 
 /// Rows, and the memory that they take.
 pub type ReservedBatch = (RecordBatch, MemoryReservation);
@@ -54,8 +55,9 @@ pub struct Compiled {
     /// Values of rows and of groups that the host reads, as far as that is known.
     given_values: u64,
     grouped_values: u64,
-    /// The shortest time that the CPU has taken for the same, in nanoseconds; 0: none was seen.
-    host_ns: AtomicU64,
+    /// How many rows its tables had in a run.
+    rows: Arc<TableRows>,
+    sizes: Sizes,
 }
 
 enum Ends {
@@ -64,12 +66,9 @@ enum Ends {
     Sorted(Sorted, SchemaRef),
 }
 
-/// A fragment that is kept for further executions of its plan, or why there is none.
-pub type Kept = Arc<Mutex<Option<Translated<Arc<Compiled>>>>>;
-
 impl Compiled {
     /// The largest part of a plan that has a device form and nothing but the host's nodes above.
-    pub fn of(plan: &Arc<dyn ExecutionPlan>, top: Option<&Top>) -> Translated<Self> {
+    pub fn of(plan: &Arc<dyn ExecutionPlan>, top: Option<&Top>, sizes: &Sizes) -> Translated<Self> {
         let mut refused = None;
         let nodes = chain(plan);
         let is_sort = |node: &&Arc<dyn ExecutionPlan>| node.downcast_ref::<SortExec>().is_some();
@@ -83,7 +82,7 @@ impl Compiled {
                 Some(own) => (own.input(), own.top()),
                 None => (root, top),
             };
-            match Self::of_root(root, top, above) {
+            match Self::of_root(root, top, above, sizes) {
                 Ok(compiled) => return Ok(compiled),
                 // The reason for the most that was tried.
                 Err(why) => refused = refused.or(Some(why)),
@@ -92,8 +91,8 @@ impl Compiled {
         Err(refused.unwrap_or_else(|| "nothing to run".into()))
     }
 
-    fn of_root(plan: &Arc<dyn ExecutionPlan>, top: Option<&Top>, above: usize) -> Translated<Self> {
-        let mut fragment = Fragment::new();
+    fn of_root(plan: &Arc<dyn ExecutionPlan>, top: Option<&Top>, above: usize, sizes: &Sizes) -> Translated<Self> {
+        let mut fragment = Fragment::new(sizes.clone());
         let unreadable = || Err("rows of types that the device does not give back".into());
         let steps = Steps::of(plan).transpose()?;
         let ends = match (plan.downcast_ref::<GroupExec>(), plan.downcast_ref::<SortExec>()) {
@@ -153,20 +152,23 @@ impl Compiled {
             Ends::Rows(made, _) => whole(made.arrays()),
             Ends::Sorted(sorted, _) => whole(sorted.arrays()),
         };
+        fragment.lay_out();
+        let given = |plan| expected(plan).unwrap_or(u64::MAX);
         let given_rows = match &ends {
-            Ends::Rows(made, _) if top.is_none() => made.rows_max.min(expected(plan)),
-            Ends::Sorted(sorted, _) => sorted.rows_max().min(expected(plan)),
+            Ends::Rows(made, _) if top.is_none() => made.room.min(given(plan)),
+            Ends::Sorted(sorted, _) => sorted.rows_max().min(given(plan)),
             _ => 0,
         };
         let groups = match &ends {
-            Ends::Groups(grouping, _) => grouping.groups_max().min(expected(plan)),
+            Ends::Groups(grouping, _) => grouping.groups_max().min(given(plan)),
             _ => 0,
         };
         Ok(Self {
             grouped_values: groups.saturating_mul(plan.schema().fields().len() as u64),
-            host_ns: AtomicU64::new(0),
+            rows: Arc::default(),
+            sizes: sizes.clone(),
             given_values: given_rows.saturating_mul(plan.schema().fields().iter().map(given_as).sum()),
-            bytes: sizes(&fragment),
+            bytes: column_bytes(&fragment),
             fragment,
             ends,
             above,
@@ -176,8 +178,43 @@ impl Compiled {
         })
     }
 
+    /// Where its tables' rows are told.
+    pub fn rows(&self) -> &Arc<TableRows> {
+        &self.rows
+    }
+
+    /// Whether a table was full in a run.
+    pub fn was_too_small(&self) -> bool {
+        let tables = self.rows.known().into_iter().flatten().zip(&self.fragment.tables);
+        tables.into_iter().any(|(rows, (_, room))| rows > room)
+    }
+
+    /// Sizes for the next run of the same that are better than those that it was made with: after a run those that tables
+    /// had, after one in which tables were full larger ones.
+    pub fn better_sizes(&self) -> Option<Sizes> {
+        let rows = self.rows.known()?;
+        let tables = || rows.iter().zip(&self.fragment.tables);
+        let seen: Vec<Option<u64>> = match self.was_too_small() {
+            // It was made with them.
+            false if self.sizes.seen.iter().flatten().count() == rows.len() => return None,
+            false => rows.iter().copied().map(Some).collect(),
+            true => {
+                let before = self.sizes.seen.iter().copied().chain(std::iter::repeat(None));
+                let grown = tables().zip(before).map(|((rows, (_, room)), before)| match rows > room {
+                    true => Some(rows.saturating_mul(GROWN)),
+                    false => before,
+                });
+                grown.collect()
+            }
+        };
+        Some(Sizes {
+            seen,
+            ..self.sizes.clone()
+        })
+    }
+
     /// Its sizes now.
-    pub fn work(&self) -> Work {
+    pub fn work(&self, seen_cpu_s: Option<f64>) -> Work {
         let mut work = Work {
             rows: self.fragment.scans.iter().map(|scan| scan.table.rows()).sum(),
             pipelines: self.fragment.steps.len(),
@@ -185,10 +222,7 @@ impl Compiled {
             ordered_words: self.fragment.ordered_words,
             given_values: self.given_values,
             grouped_values: self.grouped_values,
-            seen_cpu_s: match self.host_ns.load(Ordering::Relaxed) {
-                0 => None,
-                ns => Some(ns as f64 / 1e9),
-            },
+            seen_cpu_s,
             ..Work::default()
         };
         for (scan, bytes) in self.fragment.scans.iter().zip(&self.bytes) {
@@ -200,14 +234,6 @@ impl Compiled {
             }
         }
         work
-    }
-
-    /// The CPU has done the same in this time.
-    pub fn note_host(&self, took: Duration) {
-        let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).max(1);
-        let least = |seen: u64| Some(if seen == 0 { took } else { seen.min(took) });
-        // The closure always gives a value.
-        let _ = self.host_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, least);
     }
 
     /// How it keeps within so many bytes of device memory.
@@ -295,12 +321,6 @@ fn given_as(field: &FieldRef) -> u64 {
     }
 }
 
-/// Rows that the planner expects.
-fn expected(plan: &Arc<dyn ExecutionPlan>) -> u64 {
-    let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new());
-    let rows = statistics.ok().and_then(|own| own.num_rows.get_value().copied());
-    rows.map_or(u64::MAX, |rows| rows as u64)
-}
 
 fn counted(batch: RecordBatch, pool: &Arc<dyn MemoryPool>) -> Result<ReservedBatch> {
     let reservation = MemoryConsumer::new("rows of the device").register(pool);

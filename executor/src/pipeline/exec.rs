@@ -25,7 +25,7 @@ use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 
 use super::attempt::{Ran, Report, rows};
-use super::compiled::Kept;
+use super::kept::Kept;
 use super::top::Top;
 use crate::per_execution::{MadeOnce, PerExecution};
 
@@ -46,7 +46,7 @@ pub struct OffloadExec {
 
 /// The input as a fragment, once it was one.
 #[derive(Default)]
-struct Compilation(Kept);
+struct Compilation(Arc<Kept>);
 
 impl fmt::Debug for Compilation {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
@@ -77,18 +77,15 @@ impl HostRun {
         self: Arc<Self>,
         rows: SendableRecordBatchStream,
         partitions: usize,
-        kept: Kept,
+        kept: Arc<Kept>,
     ) -> SendableRecordBatchStream {
         let begun = *self.begun.get_or_init(Instant::now);
         let (schema, own) = (rows.schema(), Arc::clone(&self));
         let rows = rows.inspect_err(move |_| own.failed.store(true, Ordering::Relaxed));
         let end = futures::stream::poll_fn(move |_| {
             let last = self.ended.fetch_add(1, Ordering::Relaxed) + 1 == partitions;
-            if last
-                && !self.failed.load(Ordering::Relaxed)
-                && let Some(Ok(compiled)) = &*kept.lock()
-            {
-                compiled.note_host(begun.elapsed());
+            if last && !self.failed.load(Ordering::Relaxed) {
+                kept.note_host(begun.elapsed());
             }
             Poll::Ready(None)
         });

@@ -13,6 +13,7 @@ use tenon_storage::TableVersion;
 
 use super::aggregated::Aggregated;
 use super::fragment::{Fragment, Input, Pipeline, Source, Step};
+use super::made::Made;
 use super::stored::Stored;
 use crate::codegen::{Given, Inputs, Range, Translated, Translator, Value, c_type};
 
@@ -80,8 +81,12 @@ pub struct Flow {
     pub translator: Translator,
     pub columns: Vec<Col>,
     pub source: Source,
-    /// At most so many rows are read.
+    /// At most so many rows are read: what bounds of sums are proven by.
     pub rows_max: u64,
+    /// At most so many are there, as far as is known: what a table that they end in gets room for.
+    pub room: u64,
+    /// So many rows go on, as the planner expects.
+    pub expected: Option<u64>,
     /// Whether a row of the source may come more than once.
     pub multiplied: bool,
     inputs: Vec<Input>,
@@ -105,6 +110,8 @@ impl Flow {
             columns: vec![],
             source,
             rows_max,
+            room: rows_max,
+            expected: None,
             multiplied: false,
             inputs: vec![],
             named: HashMap::new(),
@@ -115,6 +122,18 @@ impl Flow {
             open: vec![],
             first: None,
             far: false,
+        }
+    }
+
+    /// The rows of a table that was made before.
+    pub fn over(made: &Made, schema: SchemaRef) -> Self {
+        let source = Source::Made {
+            count: made.count,
+            room: made.room,
+        };
+        Self {
+            room: made.room,
+            ..Self::new(source, schema, made.rows_max)
         }
     }
 

@@ -8,6 +8,11 @@ use tenon_gpu::pipeline::PipelineCode;
 use tenon_storage::TableVersion;
 
 use super::join::Test;
+use super::layout::Layout;
+
+/// Rows that a table has room for beside those seen before, or twice those expected.
+const ROWS_BESIDE_SEEN: u64 = 1 << 10;
+const ROWS_BESIDE_EXPECTED: u64 = 1 << 16;
 
 /// Pipelines and what they share.
 pub struct Fragment {
@@ -24,6 +29,10 @@ pub struct Fragment {
     pub ordered_words: u64,
     /// Device memory that steps take beside their arrays.
     pub working_bytes: u64,
+    /// The tables that pipelines make: the array of each one's row count, and the rows it has room for.
+    pub tables: Vec<(usize, u64)>,
+    sizes: Sizes,
+    layout: Layout,
     /// What tables of joins tell scans below their other sides, by the address of the
     /// runtime filter: of which of its keys that is.
     pub tests: HashMap<usize, (Arc<Test>, usize)>,
@@ -48,6 +57,15 @@ pub struct ArraySpec {
     pub bytes: u64,
     /// What all of its bytes are at first; None: whatever they are.
     pub fill: Option<u8>,
+}
+
+/// What is known of how many rows tables get, whose arrays else have room for all there may be.
+#[derive(Clone, Debug, Default)]
+pub struct Sizes {
+    /// What each had when the same ran before, in the order in which they are made.
+    pub seen: Vec<Option<u64>>,
+    /// Whether the others get room for what the planner expects.
+    pub sparing: bool,
 }
 
 /// What runs, one after the other.
@@ -126,18 +144,21 @@ pub enum Input {
 #[derive(Clone, Copy)]
 pub enum Source {
     Scan(usize),
-    /// A table made before: the array of its row count, and the most rows it has.
+    /// A table made before: the array of its row count, and the rows it has room for.
     Made {
         count: usize,
-        rows_max: u64,
+        room: u64,
     },
     /// Rows by number alone.
     Numbers(u64),
 }
 
 impl Fragment {
-    pub fn new() -> Self {
+    pub fn new(sizes: Sizes) -> Self {
         Self {
+            sizes,
+            tables: vec![],
+            layout: Layout::default(),
             scans: vec![],
             arrays: vec![],
             steps: vec![],
@@ -167,19 +188,50 @@ impl Fragment {
         self.arrays.len() - 1
     }
 
+    /// A table of rows that are counted in this array: so many there may be, and so many are expected. Gives how many it shall
+    /// have room for.
+    pub fn table(&mut self, count: usize, rows_max: u64, expected: Option<u64>) -> u64 {
+        let room = match (self.sizes.seen.get(self.tables.len()), expected) {
+            // In every run of the same there are as many, but for ties.
+            (Some(Some(seen)), _) => seen.saturating_add(seen / 16).saturating_add(ROWS_BESIDE_SEEN),
+            (_, Some(expected)) if self.sizes.sparing => {
+                expected.saturating_mul(2).saturating_add(ROWS_BESIDE_EXPECTED)
+            }
+            _ => rows_max,
+        };
+        let room = room.clamp(1, rows_max.max(1));
+        self.tables.push((count, room));
+        room
+    }
+
+    /// Whether memory counts for more than time.
+    pub fn is_sparing(&self) -> bool {
+        self.sizes.sparing
+    }
+
+    /// All steps are there: where arrays lie.
+    pub fn lay_out(&mut self) {
+        self.layout = Layout::of(self);
+    }
+
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
     /// Bytes of the arrays that are set first.
     pub fn set_bytes(&self) -> u64 {
         let set = self.arrays.iter().filter(|array| array.fill.is_some());
         set.fold(0, |sum, array| sum.saturating_add(array.bytes))
     }
 
-    /// Bytes of all arrays.
+    /// Bytes of all arrays that are there at once.
     pub fn array_bytes(&self) -> u64 {
-        let arrays = self.arrays.iter();
-        arrays.fold(self.working_bytes, |sum, array| sum.saturating_add(array.bytes))
+        let slots = self.layout.slots.iter();
+        slots.fold(self.working_bytes, |sum, bytes| sum.saturating_add(*bytes))
     }
 
-    /// A step that puts the rows of a table in the order of such words; gives the array of their places.
+    /// A step that puts the rows of a table, with room for so many, in the order of such words; gives the array of their
+    /// places.
     pub fn order(&mut self, (count, rows_max): (usize, u64), words: Vec<(usize, u32)>) -> usize {
         // The array comes about when it is known how many rows there are.
         let order = self.array(1, 4, None);

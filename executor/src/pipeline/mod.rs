@@ -19,6 +19,8 @@ mod flow;
 mod fragment;
 mod group;
 mod join;
+mod kept;
+mod layout;
 mod made;
 mod prepare;
 mod residence;

@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 use std::num::NonZero;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tenon_gpu::memory::{DeviceBuffer, DevicePtr, DevicePtrMut, Element, Together};
@@ -18,7 +18,7 @@ use tenon_gpu::primitives::sort::{SortOptions, sort_indices, sort_pairs};
 use tenon_gpu::{Device, Event, GpuError, Result, Stream};
 
 use super::columns::{TableColumn, Tiles, table_columns, table_tiles, with_room};
-use super::fragment::{Fragment, Input, Order, Pipeline, Scan, Source, Step, Sums};
+use super::fragment::{ArraySpec, Fragment, Input, Order, Pipeline, Scan, Source, Step, Sums};
 use super::sorted;
 use super::streamed::{Chunk, Streamed, stream as stream_through};
 
@@ -84,7 +84,9 @@ const EARLY_BYTES: u64 = 16 << 10;
 /// A fragment whose pipelines are in a stream.
 pub struct Running {
     stream: Stream,
-    arrays: Vec<DeviceBuffer<u8>>,
+    /// Where each array is, and its bytes.
+    places: Vec<(usize, u64)>,
+    memory: Vec<DeviceBuffer<u8>>,
     failed: DeviceBuffer<u32>,
     /// Whether some row failed, and the beginnings of what the host reads.
     early: Option<(Together, HashMap<Part, usize>)>,
@@ -95,6 +97,20 @@ pub struct Running {
     ended: bool,
     /// How many rows tables have of which the host knows it, by the array of their count.
     counts: HashMap<usize, u64>,
+    /// The array of each table's row count and its room, and where these counts go.
+    tables: Vec<(usize, u64)>,
+    rows: Arc<TableRows>,
+}
+
+/// How many rows the tables of a fragment had in a run; more than a table has room for, where that was why it failed.
+#[derive(Default)]
+pub struct TableRows(OnceLock<Vec<u64>>);
+
+impl TableRows {
+    /// None: nobody has asked, or the run has not come to an end.
+    pub fn known(&self) -> Option<&[u64]> {
+        self.0.get().map(Vec::as_slice)
+    }
 }
 
 /// A scan's columns and tiles.
@@ -120,6 +136,7 @@ impl Running {
         ready: Arc<Ready>,
         device: &Device,
         streamed: &Streamed,
+        rows: &Arc<TableRows>,
         cancelled: &AtomicBool,
     ) -> Result<Running> {
         let stream = device.stream()?;
@@ -135,29 +152,36 @@ impl Running {
             });
         }
         let begun = stream.record()?;
-        let mut arrays = vec![];
-        for spec in &fragment.arrays {
-            let mut array = with_room(&stream, || stream.alloc::<u8>(spec.bytes))?;
-            if let Some(byte) = spec.fill {
-                stream.set_bytes(array.view_mut(), byte)?;
-            }
-            arrays.push(array);
-        }
+        let layout = fragment.layout();
+        let memory = layout.slots.iter().map(|bytes| with_room(&stream, || stream.alloc::<u8>(*bytes)));
+        let memory = memory.collect::<Result<Vec<_>>>()?;
+        let bytes = fragment.arrays.iter().map(|spec| spec.bytes);
         let mut running = Running {
             failed: with_room(&stream, || stream.alloc_zeroed(1))?,
             early: None,
             stream,
-            arrays,
+            places: layout.slot_of.iter().copied().zip(bytes).collect(),
+            memory,
             scans,
             ready,
             marks: vec![begun],
             ended: false,
             counts: HashMap::new(),
+            tables: fragment.tables.clone(),
+            rows: Arc::clone(rows),
         };
+        for (array, spec) in fragment.arrays.iter().enumerate() {
+            if layout.is_set_first(array) {
+                running.set(array, spec)?;
+            }
+        }
         running.marks.push(running.stream.record()?);
         let mut pipelines = 0;
-        for step in &fragment.steps {
+        for (at, step) in fragment.steps.iter().enumerate() {
             check(cancelled)?;
+            for &array in &layout.set_before[at] {
+                running.set(array, &fragment.arrays[array])?;
+            }
             match step {
                 Step::Pipeline(own) => {
                     let chunked = match own.source {
@@ -183,18 +207,59 @@ impl Running {
         Ok(running)
     }
 
+    fn array(&self, array: usize) -> &DeviceBuffer<u8> {
+        &self.memory[self.places[array].0]
+    }
+
+    fn set(&mut self, array: usize, spec: &ArraySpec) -> Result<()> {
+        let Some(byte) = spec.fill else { return Ok(()) };
+        let (slot, bytes) = self.places[array];
+        self.stream.set_bytes(self.memory[slot].view_mut().slice(0..bytes)?, byte)
+    }
+
     fn early(&self, results: &[Part]) -> Result<(Together, HashMap<Part, usize>)> {
         let mut parts = vec![(self.failed.ptr().0, size_of::<u32>())];
         let mut known = HashMap::new();
         for &(array, first) in results {
-            let bytes = self.arrays[array].bytes().saturating_sub(first).min(EARLY_BYTES);
+            let bytes = self.places[array].1.saturating_sub(first).min(EARLY_BYTES);
             known.entry((array, first)).or_insert_with(|| {
-                parts.push((self.arrays[array].ptr().0 + first, bytes as usize));
+                parts.push((self.array(array).ptr().0 + first, bytes as usize));
                 parts.len() - 1
             });
         }
         // SAFETY: parts of this run's arrays, which are kept until the stream is waited for.
         Ok((unsafe { self.stream.download_together(&parts) }?, known))
+    }
+
+    /// All pipelines have ended: tells how many rows each table has.
+    pub fn note_rows(&self) -> Result<()> {
+        let rows = self.table_rows()?;
+        // What is known already is the same.
+        let _ = self.rows.0.set(rows);
+        Ok(())
+    }
+
+    fn table_rows(&self) -> Result<Vec<u64>> {
+        let part = |(count, _): &(usize, u64)| (self.array(*count).ptr().0, size_of::<u32>());
+        let parts: Vec<(u64, usize)> = self.tables.iter().map(part).collect();
+        // SAFETY: parts of this run's arrays, which are kept until all has come.
+        let mut counts = unsafe { self.stream.download_together(&parts) }?;
+        counts.wait()?;
+        let rows = (0..parts.len()).filter_map(|part| counts.elements::<u32>(part, 1));
+        Ok(rows.flatten().map(u64::from).collect())
+    }
+
+    /// Why a pipeline failed. If a table was full it is told which.
+    fn failure(&self) -> Result<GpuError> {
+        let rows = self.table_rows()?;
+        let full = rows.iter().zip(&self.tables).any(|(rows, (_, room))| rows > room);
+        if full {
+            let _ = self.rows.0.set(rows);
+        }
+        Ok(GpuError::Invalid(match full {
+            true => "a table is full".into(),
+            false => "a row has no value".into(),
+        }))
     }
 
     /// How many rows a table has, once all pipelines before have ended.
@@ -205,9 +270,9 @@ impl Running {
         wait_for(&self.stream, cancelled)?;
         let failed = self.stream.download(self.failed.view())?;
         if failed != [0] {
-            return Err(no_value());
+            return Err(self.failure()?);
         }
-        let counted = self.arrays[count].view().cast::<u32>()?.slice(0..1)?;
+        let counted = self.array(count).view().cast::<u32>()?.slice(0..1)?;
         let rows = self.stream.download(counted)?.first().copied().unwrap_or(0);
         let rows = u64::from(rows).min(rows_max);
         self.counts.insert(count, rows);
@@ -217,14 +282,16 @@ impl Running {
     fn put_in_order(&mut self, step: &Order, cancelled: &AtomicBool) -> Result<()> {
         let rows = self.count(step.count, step.rows_max, cancelled)?;
         if rows > 0 {
-            self.arrays[step.order] = self.order(&step.words, rows)?.cast()?;
+            let order = self.order(&step.words, rows)?.cast()?;
+            self.places[step.order] = (self.memory.len(), rows * size_of::<u32>() as u64);
+            self.memory.push(order);
         }
         Ok(())
     }
 
     fn add_up(&mut self, step: &Sums, cancelled: &AtomicBool) -> Result<()> {
         let rows = self.count(step.count, step.rows_max, cancelled)?;
-        let Ok([from, to]) = self.arrays.get_disjoint_mut([step.from, step.to]) else {
+        let Ok([from, to]) = self.memory.get_disjoint_mut([self.places[step.from].0, self.places[step.to].0]) else {
             return Err(GpuError::Invalid("sums in the place of what is added up".into()));
         };
         macro_rules! sums {
@@ -263,8 +330,8 @@ impl Running {
                 let own = chunk.map_or(0..all.len(), |chunk| chunk.tiles.clone());
                 IterationSpace::Tiles(all.slice(own.clone())?, own.start)
             }
-            Source::Made { count, rows_max } => {
-                IterationSpace::Made(DevicePtr::new(self.arrays[count].ptr().0), rows_max)
+            Source::Made { count, room } => {
+                IterationSpace::Made(DevicePtr::new(self.array(count).ptr().0), room)
             }
             Source::Numbers(rows) => IterationSpace::Known(rows),
         };
@@ -289,7 +356,7 @@ impl Running {
                 found.map_or(0, |(_, column)| column.descriptors.ptr().0)
             }
             Input::Tiles(scan) => self.scans[*scan].tiles.ptr().0,
-            Input::Array(array) => self.arrays[*array].ptr().0,
+            Input::Array(array) => self.array(*array).ptr().0,
             Input::Number(number) => *number,
         }
     }
@@ -309,7 +376,7 @@ impl Running {
         };
         match failed.as_deref() {
             Some([0]) => Ok(true),
-            _ => Err(no_value()),
+            _ => Err(self.failure()?),
         }
     }
 
@@ -365,7 +432,7 @@ impl Running {
     pub fn words_in<T: Element>(&self, array: usize, places: &DeviceBuffer<u32>) -> Result<Vec<T>> {
         let stream = &self.stream;
         let mut picked = with_room(stream, || stream.alloc::<T>(places.len()))?;
-        let view = self.arrays[array].view().cast::<T>()?;
+        let view = self.array(array).view().cast::<T>()?;
         gather(stream, view, places.view(), picked.view_mut())?;
         stream.download(picked.view())
     }
@@ -375,7 +442,7 @@ impl Running {
         let stream = &self.stream;
         let mut order: Option<DeviceBuffer<u32>> = None;
         for (array, bits) in words.iter().rev() {
-            let words = self.arrays[*array].view().cast::<u64>()?.slice(0..rows)?;
+            let words = self.array(*array).view().cast::<u64>()?.slice(0..rows)?;
             let options = SortOptions::default().bits(0..*bits);
             let mut next = with_room(stream, || stream.alloc::<u32>(rows))?;
             match &order {
@@ -403,7 +470,7 @@ impl Running {
         {
             return Ok(words);
         }
-        let view = self.arrays[array].view().cast::<T>()?;
+        let view = self.array(array).view().cast::<T>()?;
         self.stream.download(view.slice(first..first + words as u64)?)
     }
 }
@@ -416,10 +483,6 @@ impl Drop for Running {
             tracing::error!(%error, "waiting for a pipeline");
         }
     }
-}
-
-fn no_value() -> GpuError {
-    GpuError::Invalid("a row has no value, or a table is full".into())
 }
 
 /// Waits for what is in a stream.

@@ -15,7 +15,7 @@ use tenon_gpu::primitives::gather::gather;
 use tenon_gpu::primitives::sort::{self, sort_indices, sort_pairs};
 
 use super::flow::Flow;
-use super::fragment::{Fragment, Input, Source};
+use super::fragment::{Fragment, Input};
 use super::made::Made;
 use super::run::Running;
 use super::top::{self, Top};
@@ -81,17 +81,13 @@ impl Sorted {
                 let rows = Made::of(fragment, &mut flow, |_| true)?;
                 let words = put(fragment, &mut flow, &rows, fields, "at");
                 flow.finish(fragment)?;
-                let ordered = rows.rows_max.saturating_mul(words.len() as u64);
+                let ordered = rows.room.saturating_mul(words.len() as u64);
                 fragment.ordered_words = fragment.ordered_words.saturating_add(ordered);
                 (rows, words)
             }
             Some(fetch) => {
                 let first = top::made(fragment, flow, &schema, &Top::new(order.first(), fetch))?;
-                let source = Source::Made {
-                    count: first.count,
-                    rows_max: first.rows_max,
-                };
-                let mut flow = Flow::new(source, schema.clone(), first.rows_max);
+                let mut flow = Flow::over(&first, schema.clone());
                 let columns = first.columns(fragment, &mut flow, &schema, "row", None);
                 flow.enter(schema, columns);
                 let fields = fields(&mut flow, keys())?;
@@ -116,14 +112,10 @@ impl Sorted {
         let rows_max = skip.saturating_add(fetch);
         let own = Self::made(fragment, flow, schema.clone(), order, Some(rows_max))?;
         fragment.sorts = sorts;
-        let table = (own.rows.count, own.rows.rows_max);
+        let table = (own.rows.count, own.rows.room);
         let words: Vec<(usize, u32)> = own.words.into_iter().filter(|(_, bits)| *bits > 0).collect();
         let order = (!words.is_empty()).then(|| fragment.order(table, words));
-        let source = Source::Made {
-            count: table.0,
-            rows_max: table.1,
-        };
-        let mut flow = Flow::new(source, schema.clone(), table.1);
+        let mut flow = Flow::over(&own.rows, schema.clone());
         let (skip, end) = (flow.number(skip as u64), flow.number(rows_max as u64));
         flow.only_if(&format!("row >= {skip} && row < {end}"));
         let at = match order {
@@ -134,7 +126,8 @@ impl Sorted {
             }
             None => "row".into(),
         };
-        flow.rows_max = table.1.min(fetch as u64);
+        flow.rows_max = flow.rows_max.min(fetch as u64);
+        flow.room = flow.room.min(fetch as u64);
         let mut columns = own.rows.columns(fragment, &mut flow, &schema, &at, None);
         columns
             .iter_mut()
@@ -153,7 +146,7 @@ impl Sorted {
     /// The most rows that the host reads.
     pub fn rows_max(&self) -> u64 {
         self.fetch
-            .map_or(self.rows.rows_max, |fetch| self.rows.rows_max.min(fetch as u64))
+            .map_or(self.rows.room, |fetch| self.rows.room.min(fetch as u64))
     }
 
     pub fn is_readable(&self, schema: &SchemaRef) -> bool {
@@ -216,7 +209,7 @@ pub fn put(
     place: &str,
 ) -> Vec<(usize, u32)> {
     let words = fields.into_iter().map(|(word, bits)| {
-        let array = fragment.array(rows.rows_max, 8, None);
+        let array = fragment.array(rows.room, 8, None);
         let to = flow.array(Input::Array(array), "u64");
         flow.line(&format!("{to}[{place}] = {word};"));
         (array, bits)

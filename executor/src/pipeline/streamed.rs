@@ -3,8 +3,9 @@
 //!
 //! Copies are in a stream of their own: while one chunk is read, the next is copied.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tenon_gpu::memory::DeviceBuffer;
@@ -41,19 +42,16 @@ impl Streamed {
     /// How a fragment, of whose scans' columns these are the bytes, keeps within so many bytes; of no scans: as it is.
     pub fn within(fragment: &Fragment, columns: &[Vec<u64>], limit: u64) -> std::result::Result<Self, String> {
         let sizes: Vec<u64> = columns.iter().map(|bytes| bytes.iter().sum()).collect();
-        let all = sizes
-            .iter()
-            .fold(fragment.array_bytes(), |sum, bytes| sum.saturating_add(*bytes));
+        let rest = |chunked: &[usize]| resident(fragment, columns, chunked).saturating_add(fragment.array_bytes());
+        let all = rest(&[]);
         if all <= limit {
             return Ok(Self::default());
         }
         let mut largest: Vec<usize> = (0..sizes.len()).filter(|&scan| is_streamable(fragment, scan)).collect();
         largest.sort_by_key(|&scan| std::cmp::Reverse(sizes[scan]));
-        let mut rest = all;
         for taken in 1..=largest.len() {
-            rest -= sizes[largest[taken - 1]];
             // Their pipelines run one after the other: each has all of the room.
-            let room = limit.saturating_sub(rest);
+            let room = limit.saturating_sub(rest(&largest[..taken]));
             let chunked = largest[..taken].iter().map(|&scan| {
                 let segments = fragment.scans[scan].table.segments();
                 let rows: Vec<u64> = segments.iter().map(|segment| segment.rows() as u64).collect();
@@ -83,6 +81,23 @@ impl Streamed {
     pub fn of(&self, scan: usize) -> Option<&StreamedScan> {
         self.scans.iter().find(|own| own.scan == scan)
     }
+}
+
+/// Bytes of the columns of all scans but those in chunks: what several scans read is there once.
+fn resident(fragment: &Fragment, columns: &[Vec<u64>], chunked: &[usize]) -> u64 {
+    let mut known = HashSet::new();
+    let mut sum = 0u64;
+    for (at, scan) in fragment.scans.iter().enumerate() {
+        if chunked.contains(&at) {
+            continue;
+        }
+        for (column, bytes) in scan.columns.iter().zip(&columns[at]) {
+            if known.insert((Arc::as_ptr(&scan.table), *column)) {
+                sum = sum.saturating_add(*bytes);
+            }
+        }
+    }
+    sum
 }
 
 /// Segments of so many rows, which have so many bytes together, in chunks that fit the room; None: one alone does not.
@@ -228,7 +243,7 @@ pub fn stream(
 }
 
 /// Bytes of the columns of each scan.
-pub fn sizes(fragment: &Fragment) -> Vec<Vec<u64>> {
+pub fn column_bytes(fragment: &Fragment) -> Vec<Vec<u64>> {
     let of = |scan: &Scan| scan.columns.iter().map(|&column| bytes(&scan.table, column)).collect();
     fragment.scans.iter().map(of).collect()
 }

@@ -10,7 +10,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::physical_expr::{PhysicalExprRef, PhysicalSortExpr};
 
 use super::flow::Flow;
-use super::fragment::{Fragment, Input, Source};
+use super::fragment::{Fragment, Input};
 use super::made::Made;
 use crate::codegen::{Ordered, Translated};
 
@@ -40,14 +40,10 @@ impl Top {
 pub fn made(fragment: &mut Fragment, mut flow: Flow, schema: &SchemaRef, top: &Top) -> Translated<Made> {
     let Ordered { word, bits } = flow.translator.ordered(&top.expr, top.options)?;
     let all = Made::of(fragment, &mut flow, |_| true)?;
-    let words = fragment.array(all.rows_max, 8, None);
+    let words = fragment.array(all.room, 8, None);
     let to = flow.array(Input::Array(words), "u64");
     flow.line(&format!("{to}[at] = {word};"));
     flow.finish(fragment)?;
-    let source = Source::Made {
-        count: all.count,
-        rows_max: all.rows_max,
-    };
     let digits = bits.max(1).div_ceil(DIGIT_BITS);
     // What each digit's pipeline finds of the digits above, and how many rows have which value in it.
     let found = fragment.array(u64::from(digits), 16, Some(0));
@@ -80,7 +76,7 @@ pub fn made(fragment: &mut Fragment, mut flow: Flow, schema: &SchemaRef, top: &T
         }
     };
     for digit in 0..digits {
-        let mut flow = Flow::new(source, schema.clone(), all.rows_max);
+        let mut flow = Flow::over(&all, schema.clone());
         begin(&mut flow, digit);
         let word = format!("{}[row]", flow.array(Input::Array(words), "const u64"));
         let shift = (digits - 1 - digit) * DIGIT_BITS;
@@ -90,14 +86,15 @@ pub fn made(fragment: &mut Fragment, mut flow: Flow, schema: &SchemaRef, top: &T
         flow.line(&format!("atomicAdd(&own[{word} >> {shift} & {}], 1u);", BINS - 1));
         flow.finish(fragment)?;
     }
-    let mut flow = Flow::new(source, schema.clone(), all.rows_max);
+    let mut flow = Flow::over(&all, schema.clone());
     begin(&mut flow, digits);
-    flow.multiplied = all.multiplied;
+    flow.expected = Some(top.rows as u64);
     let columns = all.columns(fragment, &mut flow, schema, "row", None);
     flow.enter(schema.clone(), columns);
     let word = format!("{}[row]", flow.array(Input::Array(words), "const u64"));
     flow.only_if(&format!("{word} <= chosen.prefix"));
-    let first = Made::within(fragment, &mut flow, all.rows_max, |_| true)?;
+    let mut first = Made::of(fragment, &mut flow, |_| true)?;
+    first.multiplied = all.multiplied;
     flow.finish(fragment)?;
     Ok(first)
 }

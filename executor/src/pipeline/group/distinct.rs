@@ -58,15 +58,12 @@ impl Distincts {
             true => flow.rows_max.saturating_mul(4),
             false => flow.rows_max,
         };
-        let capacity = capacity.clamp(1, u64::from(u32::MAX) - 2);
-        let slots = capacity.saturating_mul(2).next_power_of_two();
+        let values_max = capacity.clamp(1, u64::from(u32::MAX) - 2);
         for (at, Distinct { when, word, .. }) in self.0.iter().enumerate() {
-            let table = [
-                fragment.array(slots, 4, Some(0)),
-                fragment.array(capacity, 16, None),
-                fragment.array(1, 4, Some(0)),
-            ];
-            let [slot_array, keys, count] = table;
+            let count = fragment.array(1, 4, Some(0));
+            let capacity = fragment.table(count, values_max, None);
+            let slots = capacity.saturating_mul(2).next_power_of_two();
+            let (slot_array, keys) = (fragment.array(slots, 4, Some(0)), fragment.array(capacity, 16, None));
             let arrays = [
                 flow.array(Input::Array(slot_array), "u32"),
                 flow.array(Input::Array(keys), "u64"),

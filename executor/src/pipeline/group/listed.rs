@@ -7,6 +7,13 @@ use super::keys::{Coded, Late, Whole};
 use super::{Distincts, Grouping, Groups, Key, KeyLocation};
 use crate::codegen::Translated;
 
+/// The array that groups are counted in, how many there may be, and how many have room.
+pub struct Table {
+    pub count: usize,
+    pub groups_max: u64,
+    pub capacity: u64,
+}
+
 /// Ends a flow in groups of a hash table: `late` are kept beside the group that they are decided by.
 pub fn listed(
     fragment: &mut Fragment,
@@ -14,7 +21,11 @@ pub fn listed(
     mut result: Grouping,
     (keys, late): (Vec<Coded>, Vec<Late>),
     (updates, global, distincts): (&[Update], &[Vec<String>], &Distincts),
-    capacity: u64,
+    Table {
+        count,
+        groups_max,
+        capacity,
+    }: Table,
 ) -> Translated<Grouping> {
     let nullable: Vec<usize> = (0..keys.len()).filter(|&key| keys[key].null.is_some()).collect();
     let words = keys.len() + usize::from(!nullable.is_empty());
@@ -22,7 +33,6 @@ pub fn listed(
     let whole: Vec<&Whole> = keys.iter().filter_map(|key| key.text.as_ref()).collect();
     let stored = words + whole.len();
     let key_array = fragment.array(capacity.saturating_mul(stored as u64), 8, None);
-    let count = fragment.array(1, 4, Some(0));
     let slot_array = fragment.array(slots, 4, Some(0));
     let arrays = [
         flow.array(Input::Array(slot_array), "u32"),
@@ -128,6 +138,7 @@ pub fn listed(
         count,
         keys: key_array,
         words,
+        groups_max,
         capacity,
     };
     flow.finish(fragment)?;

@@ -33,7 +33,7 @@ use crate::codegen::{Range, Translated};
 pub use cells::{AggregateState, Cells, How, Taken};
 pub use distinct::Distincts;
 use keys::{Coded, keys, number};
-use listed::listed;
+use listed::{Table, listed};
 pub use steps::Steps;
 use sums::{in_own, in_registers, in_shared};
 pub use update::{Update, update};
@@ -56,6 +56,8 @@ pub struct Grouping {
     /// A group has at most so many rows, where that is known.
     rows_max: Option<u64>,
     pub groups: Groups,
+    /// How many the planner expects.
+    expected: Option<u64>,
 }
 
 /// A key of the result.
@@ -104,6 +106,8 @@ pub enum Groups {
         count: usize,
         keys: usize,
         words: usize,
+        /// There are at most so many, and room for so many.
+        groups_max: u64,
         capacity: u64,
     },
 }
@@ -160,9 +164,15 @@ pub fn group(
     let own_bytes = slots.saturating_mul(8 * own_width as u64);
     let shared_bytes = slots.saturating_mul(8 * width as u64);
     let numbered = late.is_empty() && slots <= DIRECT_MAX && slots <= flow.rows_max.saturating_mul(4).max(1 << 12);
-    let capacity = match numbered {
+    let groups_max = match numbered {
         true => slots,
         false => capacity(&flow, estimate),
+    };
+    let expected = estimate.map(|groups| groups as u64);
+    let count = (!numbered).then(|| fragment.array(1, 4, Some(0)));
+    let capacity = match count {
+        Some(count) => fragment.table(count, groups_max, expected),
+        None => slots,
     };
     // The words of all cells, one array each.
     let mut words = vec![];
@@ -185,11 +195,17 @@ pub fn group(
         bounds: updates.iter().map(|update| (update.bound, update.each)).collect(),
         rows_max: (!flow.multiplied).then_some(flow.rows_max),
         groups: Groups::One,
+        expected,
     };
-    if !numbered {
+    if let Some(count) = count {
         flow.far = true;
         let taken = (&updates[..], &global[..], &distincts);
-        return listed(fragment, flow, result, (keys, late), taken, capacity);
+        let groups = Table {
+            count,
+            groups_max,
+            capacity,
+        };
+        return listed(fragment, flow, result, (keys, late), taken, groups);
     }
     let number = number(&keys, &spans);
     let mut stride = 1;
@@ -259,7 +275,7 @@ impl Grouping {
             *listed = Some(put_together(
                 fragment,
                 *slots,
-                self.words[*counted][0],
+                (self.words[*counted][0], self.expected),
                 &mut self.words,
             )?);
         }
@@ -271,21 +287,23 @@ impl Grouping {
 fn put_together(
     fragment: &mut Fragment,
     slots: u64,
-    counted: usize,
+    (counted, expected): (usize, Option<u64>),
     words: &mut [Vec<usize>],
 ) -> Translated<(usize, usize)> {
     let mut flow = Flow::new(Source::Numbers(slots), Arc::new(Schema::empty()), slots);
-    let (count, numbers) = (fragment.array(1, 4, Some(0)), fragment.array(slots, 4, None));
+    let count = fragment.array(1, 4, Some(0));
+    let groups = fragment.table(count, slots, expected);
+    let numbers = fragment.array(groups, 4, None);
     let counted = flow.array(Input::Array(counted), "const u64");
     flow.only_if(&format!("{counted}[row] != 0"));
-    let (count_at, room) = (flow.array(Input::Array(count), "u32"), flow.number(slots));
+    let (count_at, room) = (flow.array(Input::Array(count), "u32"), flow.number(groups));
     flow.line(&format!("u32 at = new_row(p, {count_at}, {room});"));
     flow.only_if("at != NO_ROW");
     let to = flow.array(Input::Array(numbers), "u32");
     flow.line(&format!("{to}[at] = row;"));
     for word in words.iter_mut().flatten() {
         let from = flow.array(Input::Array(*word), "const u64");
-        *word = fragment.array(slots, 8, None);
+        *word = fragment.array(groups, 8, None);
         let to = flow.array(Input::Array(*word), "u64");
         flow.line(&format!("{to}[at] = {from}[row];"));
     }

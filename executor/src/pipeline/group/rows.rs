@@ -14,18 +14,18 @@ use crate::codegen::{Given, Translated, c_number};
 impl Grouping {
     /// The groups as rows.
     pub fn flow(&self, fragment: &mut Fragment, spec: &GroupSpec) -> Translated<Flow> {
-        let (source, rows_max) = match self.groups {
-            Groups::One => (Source::Numbers(1), 1),
-            Groups::Numbered { slots, .. } => (Source::Numbers(slots), slots),
-            Groups::Listed { count, capacity, .. } => (
-                Source::Made {
-                    count,
-                    rows_max: capacity,
-                },
+        let (source, rows_max, room) = match self.groups {
+            Groups::One => (Source::Numbers(1), 1, 1),
+            Groups::Numbered { slots, .. } => (Source::Numbers(slots), slots, slots),
+            Groups::Listed {
+                count,
+                groups_max,
                 capacity,
-            ),
+                ..
+            } => (Source::Made { count, room: capacity }, groups_max, capacity),
         };
         let mut flow = Flow::new(source, Arc::clone(&spec.schema), rows_max);
+        flow.room = room;
         if let Groups::Numbered { counted, .. } = self.groups {
             let counted = flow.array(Input::Array(self.words[counted][0]), "const u64");
             flow.only_if(&format!("{counted}[row] != 0"));

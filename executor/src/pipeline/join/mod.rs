@@ -15,7 +15,7 @@ use datafusion::physical_plan::joins::utils::ColumnIndex;
 
 use super::compile;
 use super::flow::{Col, Flow};
-use super::fragment::{Fragment, Input, Source};
+use super::fragment::{Fragment, Input};
 use super::made::Made;
 use crate::codegen::{Given, Translated};
 use crate::join::JoinExec;
@@ -126,7 +126,7 @@ pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {
             joining.put_out(&mut flow, None)?;
         }
         Right | Full => {
-            let marks = (sides.join_type == Full).then(|| joining.fragment.array(table.made.rows_max, 1, Some(0)));
+            let marks = (sides.join_type == Full).then(|| joining.fragment.array(table.made.room, 1, Some(0)));
             let any = flow.translator.define_truth("false".into()).value;
             let missing = flow.translator.define_truth("false".into()).value;
             let last = format!("if ({missing}) break;");
@@ -146,11 +146,7 @@ pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {
             if let Some(marks) = marks {
                 let others = alone(joining.fragment, &sides, &table, marks, &flow.current())?;
                 let made = Made::of_all(joining.fragment, vec![flow, others])?;
-                let source = Source::Made {
-                    count: made.count,
-                    rows_max: made.rows_max,
-                };
-                let mut flow = Flow::new(source, join.schema(), made.rows_max);
+                let mut flow = Flow::over(&made, join.schema());
                 flow.multiplied = made.multiplied;
                 let columns = made.columns(joining.fragment, &mut flow, &join.schema(), "row", None);
                 flow.enter(join.schema(), columns);
@@ -176,7 +172,7 @@ pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {
             joining.put_out(&mut flow, None)?;
         }
         _ => {
-            let marks = joining.fragment.array(table.made.rows_max, 1, Some(0));
+            let marks = joining.fragment.array(table.made.room, 1, Some(0));
             let array = flow.array(Input::Array(marks), "u8");
             // A NOT IN knows no row of whose key it cannot say that it is another: whether there are rows, and null ones.
             let seen = spec.null_aware.then(|| joining.fragment.array(2, 4, Some(0)));
@@ -207,11 +203,7 @@ pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {
 /// The rows of the build side that nobody marked, with nothing of the other side: of the columns in `whole`.
 fn alone(fragment: &mut Fragment, sides: &Sides<'_>, table: &Table, marks: usize, whole: &[Col]) -> Translated<Flow> {
     let (made, schema) = (&table.made, sides.build.schema());
-    let source = Source::Made {
-        count: made.count,
-        rows_max: made.rows_max,
-    };
-    let mut flow = Flow::new(source, schema.clone(), made.rows_max);
+    let mut flow = Flow::over(made, schema.clone());
     flow.multiplied = made.multiplied;
     let array = flow.array(Input::Array(marks), "const u8");
     flow.only_if(&format!("{array}[row] == 0"));
@@ -229,11 +221,7 @@ fn alone(fragment: &mut Fragment, sides: &Sides<'_>, table: &Table, marks: usize
 /// The rows of the build side by whether a partner marked them.
 fn marked(fragment: &mut Fragment, join: &JoinExec, table: &Table, marks: usize) -> Translated<Flow> {
     let (made, schema) = (&table.made, join.build().schema());
-    let source = Source::Made {
-        count: made.count,
-        rows_max: made.rows_max,
-    };
-    let mut flow = Flow::new(source, schema.clone(), made.rows_max);
+    let mut flow = Flow::over(made, schema.clone());
     flow.multiplied = made.multiplied;
     let columns = made.columns(fragment, &mut flow, &schema, "row", None);
     flow.enter(schema, columns);

@@ -142,7 +142,7 @@ impl Table {
         let made = Made::of(fragment, &mut flow, |index| sides.reads_build(index))?;
         let mut null_keys = None;
         if let Some(null) = null.filter(|_| spec.null_aware) {
-            let id = fragment.array(made.rows_max, 1, None);
+            let id = fragment.array(made.room, 1, None);
             let array = flow.array(Input::Array(id), "u8");
             flow.line(&format!("{array}[at] = {null};"));
             null_keys = Some(id);
@@ -164,7 +164,9 @@ impl Table {
             });
         }
         let length = |(low, high): Range| u64::try_from(high - low).unwrap_or(u64::MAX).saturating_add(1);
-        let allowed = RANGE_ALWAYS.max(made.rows_max.saturating_mul(RANGE_PER_ROW));
+        // Where rows are not known to be few, so that the code is the same whatever was seen.
+        let rows = if fragment.is_sparing() { made.room } else { made.rows_max };
+        let allowed = RANGE_ALWAYS.max(rows.saturating_mul(RANGE_PER_ROW));
         let (index, buckets, bucket) = match &keys[..] {
             [Word { word, range, .. }] if length(*range) <= allowed => (
                 Index::Range(*range),
@@ -172,10 +174,10 @@ impl Table {
                 format!("(u64)({word} - ({}))", c_number(range.0)),
             ),
             _ => {
-                let buckets = made.rows_max.saturating_mul(2).next_power_of_two().max(2);
+                let buckets = made.room.saturating_mul(2).next_power_of_two().max(2);
                 let mut arrays = vec![];
                 for Word { word: key, .. } in &keys {
-                    let id = fragment.array(made.rows_max, 8, None);
+                    let id = fragment.array(made.room, 8, None);
                     let array = flow.array(Input::Array(id), "i64");
                     flow.line(&format!("{array}[at] = {key};"));
                     arrays.push(id);
@@ -192,7 +194,7 @@ impl Table {
         let heads = fragment.array(buckets, 4, Some(0));
         let heads_at = flow.array(Input::Array(heads), "u32");
         let single = unique && matches!(index, Index::Range(_));
-        let next = (!single).then(|| fragment.array(made.rows_max, 4, None));
+        let next = (!single).then(|| fragment.array(made.room, 4, None));
         // In a range of keys, rows of one place have one key.
         let chained = (next.is_some() && matches!(index, Index::Range(_))).then(|| fragment.array(1, 4, Some(0)));
         match next {
@@ -258,7 +260,7 @@ impl Table {
     pub fn head(&self, flow: &mut Flow, keys: &[String], null: Option<&str>) -> String {
         if matches!(self.index, Index::All) {
             let heads = flow.array(Input::Array(self.heads), "const u32");
-            let room = flow.number(self.made.rows_max);
+            let room = flow.number(self.made.room);
             let load = format!("(u32)min_of<u64>({heads}[0], {room})");
             return flow.translator.define("u32", load, None, DataType::UInt32, None).value;
         }

@@ -19,7 +19,10 @@ use column::{Column, Form, Reader};
 /// Its columns, of which only those are there that somebody reads.
 pub struct Made {
     pub count: usize,
+    /// At most so many rows are there.
     pub rows_max: u64,
+    /// Its arrays are so long.
+    pub room: u64,
     columns: Vec<Option<Column>>,
     /// Whether a row may be there more than once.
     pub multiplied: bool,
@@ -29,47 +32,52 @@ impl Made {
     /// Ends the rows of a flow in a new table that keeps the columns for which `reads` holds. What is put in after this
     /// sees the row as `at`.
     pub fn of(fragment: &mut Fragment, flow: &mut Flow, reads: impl Fn(usize) -> bool) -> Translated<Made> {
-        // A row may come more than once where it has several partners; beyond this the CPU does the work.
-        let rows_max = match flow.multiplied {
-            true => flow.rows_max.saturating_mul(4).max(1 << 16),
-            false => flow.rows_max,
-        };
-        Self::within(fragment, flow, rows_max, reads)
-    }
-
-    /// The same, of at most so many rows.
-    pub fn within(
-        fragment: &mut Fragment,
-        flow: &mut Flow,
-        rows_max: u64,
-        reads: impl Fn(usize) -> bool,
-    ) -> Translated<Made> {
-        let rows_max = rows_max.min(u64::from(u32::MAX) - 2);
-        let count = fragment.array(1, 4, Some(0));
+        let (count, rows_max, room) = Self::sizes(fragment, std::slice::from_ref(flow));
         let count_at = flow.array(Input::Array(count), "u32");
-        if flow.is_whole() && flow.rows_max <= rows_max {
+        if flow.is_whole() && flow.rows_max <= room {
             // Rows are where they are in the table: nobody counts them one after the other.
             let rows = flow.number(flow.rows_max);
             flow.begin += &format!("    if (blockIdx.x == 0 && threadIdx.x == 0) *{count_at} = (u32){rows};\n");
             flow.line("const u32 at = tile.before + place;");
         } else {
-            let room = flow.number(rows_max);
+            let room = flow.number(room);
             flow.line(&format!("u32 at = new_row(p, {count_at}, {room});"));
             flow.only_if("at != NO_ROW");
         }
         let mut columns = vec![];
         for index in 0..flow.columns.len() {
             columns.push(match reads(index) {
-                true => Some(Column::put(fragment, flow, index, rows_max)?),
+                true => Some(Column::put(fragment, flow, index, room)?),
                 false => None,
             });
         }
         Ok(Made {
             count,
             rows_max,
+            room,
             columns,
             multiplied: flow.multiplied,
         })
+    }
+
+    /// The array that rows of such flows are counted in, how many there may be, and how many get room.
+    fn sizes(fragment: &mut Fragment, flows: &[Flow]) -> (usize, u64, u64) {
+        // A row may come more than once where it has several partners; beyond this the CPU does the work.
+        let ended = |flow: &Flow, rows: u64| match flow.multiplied {
+            true => rows.saturating_mul(4).max(1 << 16),
+            false => rows,
+        };
+        let sum = |rows: &dyn Fn(&Flow) -> u64| flows.iter().map(rows).fold(0, u64::saturating_add);
+        let all = u64::from(u32::MAX) - 2;
+        let rows_max = sum(&|flow| ended(flow, flow.rows_max)).min(all);
+        let most = sum(&|flow| ended(flow, flow.room)).min(rows_max);
+        let count = fragment.array(1, 4, Some(0));
+        let expected = flows.iter().map(|flow| flow.expected).try_fold(0, |sum, own| Some(own?.saturating_add(sum)));
+        let room = match flows {
+            [flow] if flow.is_whole() => fragment.table(count, most, Some(most)),
+            _ => fragment.table(count, most, expected),
+        };
+        (count, rows_max, room)
     }
 
     /// The columns of row `row` of the table, in a flow that reads it; where `missing` holds they are null.

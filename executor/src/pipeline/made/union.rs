@@ -24,27 +24,22 @@ enum Kind {
 impl Made {
     /// Ends the rows of all flows, whose columns are of the same types, in one new table.
     pub fn of_all(fragment: &mut Fragment, mut flows: Vec<Flow>) -> Translated<Made> {
-        let rows = |flow: &Flow| match flow.multiplied {
-            true => flow.rows_max.saturating_mul(4).max(1 << 16),
-            false => flow.rows_max,
-        };
-        let rows_max: u64 = flows.iter().map(rows).fold(0, u64::saturating_add);
+        let (count, rows_max, room) = Self::sizes(fragment, &flows);
         if rows_max >= u64::from(u32::MAX) - 2 {
             return Err("a union of too many rows".into());
         }
         let multiplied = flows.iter().any(|flow| flow.multiplied);
-        let count = fragment.array(1, 4, Some(0));
         let width = flows.first().map_or(0, |flow| flow.columns.len());
         let kinds = (0..width).map(|index| kind(&mut flows, index));
         let kinds = kinds.collect::<Translated<Vec<_>>>()?;
         for flow in &mut flows {
-            let (count, room) = (flow.array(Input::Array(count), "u32"), flow.number(rows_max));
+            let (count, room) = (flow.array(Input::Array(count), "u32"), flow.number(room));
             flow.line(&format!("u32 at = new_row(p, {count}, {room});"));
             flow.only_if("at != NO_ROW");
         }
         let mut columns = vec![];
         for (index, kind) in kinds.into_iter().enumerate() {
-            columns.push(Some(put(fragment, &mut flows, index, kind, rows_max)?));
+            columns.push(Some(put(fragment, &mut flows, index, kind, room)?));
         }
         for flow in flows {
             flow.finish(fragment)?;
@@ -52,6 +47,7 @@ impl Made {
         Ok(Made {
             count,
             rows_max,
+            room,
             columns,
             multiplied,
         })

@@ -26,7 +26,7 @@ pub fn firsts(fragment: &mut Fragment, steps: &Steps<'_>) -> Translated<Flow> {
         put(fragment, &mut rows, &made, words, "at")
     });
     rows.finish(fragment)?;
-    let table = (made.count, made.rows_max);
+    let table = (made.count, made.room);
     let all: Vec<(usize, u32)> = keys.iter().chain(&order).copied().collect();
     let ordered = Ordered {
         order: (!all.is_empty()).then(|| fragment.order(table, all)),

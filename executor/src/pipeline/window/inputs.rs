@@ -61,7 +61,7 @@ impl Inputs {
         [partition, order]: [&Words; 2],
         peers: bool,
     ) -> Translated<Self> {
-        let table = (ordered.rows.count, ordered.rows.rows_max);
+        let table = (ordered.rows.count, ordered.rows.room);
         let mut flow = ordered.flow(fragment)?;
         let mut cells = Cells::default();
         let mut states = vec![];
@@ -171,13 +171,13 @@ impl Inputs {
 
 /// Keeps what a cell takes of the row at hand.
 fn taken_in(fragment: &mut Fragment, flow: &mut Flow, update: &Update) -> Translated<Summed> {
-    let rows = flow.rows_max;
+    let (rows, room) = (flow.rows_max, flow.room);
     let known = Known {
         bound: update.bound,
         each: update.each,
     };
     let mut put = |flow: &mut Flow, c_type: &str, width: u64, value: String| {
-        let id = fragment.array(rows, width, None);
+        let id = fragment.array(room, width, None);
         let array = flow.array(Input::Array(id), c_type);
         let value = match &update.when {
             Some(when) => format!("({when}) ? {value} : ({c_type})0"),
@@ -204,13 +204,13 @@ fn taken_in(fragment: &mut Fragment, flow: &mut Flow, update: &Update) -> Transl
             Summed::Wide(parts.collect(), known)
         }
         How::Least | How::Greatest => {
-            let tree = tree::room(fragment, rows);
+            let tree = tree::room(fragment, room);
             let array = flow.array(Input::Array(tree), "u64");
             match &update.when {
                 Some(when) => flow.line(&format!("if ({when}) {array}[row] = {value};")),
                 None => flow.line(&format!("{array}[row] = {value};")),
             }
-            Summed::Most(tree, rows, known)
+            Summed::Most(tree, room, known)
         }
         How::FloatSum => return Err("sums of floats, which depend on the order".into()),
     })
@@ -221,7 +221,7 @@ fn starts(fragment: &mut Fragment, ordered: &Ordered, numbered: [Option<Numbered
     if numbered.iter().all(Option::is_none) {
         return Ok(());
     }
-    let mut flow = Flow::new(ordered.source(), ordered.schema.clone(), ordered.rows.rows_max);
+    let mut flow = Flow::over(&ordered.rows, ordered.schema.clone());
     for own in numbered.into_iter().flatten() {
         let before = flow.array(Input::Array(own.before), "const u32");
         let starts = flow.array(Input::Array(own.starts), "u32");

@@ -28,7 +28,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use super::compile;
 use super::flow::Flow;
-use super::fragment::{Fragment, Input, Source};
+use super::fragment::{Fragment, Input};
 use super::made::Made;
 use super::sorted::{fields, put};
 use crate::codegen::{Translated, Value};
@@ -78,7 +78,7 @@ pub fn flow(fragment: &mut Fragment, plan: &Arc<dyn ExecutionPlan>, exprs: &[Arc
         put(fragment, &mut rows, &made, words, "at")
     });
     rows.finish(fragment)?;
-    let table = (made.count, made.rows_max);
+    let table = (made.count, made.room);
     let all: Vec<(usize, u32)> = partition.iter().chain(&order).copied().collect();
     let ordered = Ordered {
         order: (!all.is_empty()).then(|| fragment.order(table, all)),
@@ -94,16 +94,9 @@ pub fn flow(fragment: &mut Fragment, plan: &Arc<dyn ExecutionPlan>, exprs: &[Arc
 }
 
 impl Ordered {
-    fn source(&self) -> Source {
-        Source::Made {
-            count: self.rows.count,
-            rows_max: self.rows.rows_max,
-        }
-    }
-
     /// A pipeline over the rows in their order: `row` is a row's place there.
     fn flow(&self, fragment: &mut Fragment) -> Translated<Flow> {
-        let mut flow = Flow::new(self.source(), self.schema.clone(), self.rows.rows_max);
+        let mut flow = Flow::over(&self.rows, self.schema.clone());
         let at = self.at(&mut flow, "row");
         self.enter(fragment, &mut flow, &at, None);
         Ok(flow)
