@@ -15,7 +15,12 @@ use std::time::{Duration, Instant};
 use tokio_postgres::Client;
 
 pub fn trials() -> Vec<Trial> {
-    vec![trial("fragments::random", random)]
+    vec![
+        trial("fragments::random", || random(&["2GiB"])),
+        trial("fragments::random_within_little_memory", || {
+            random(&["30kB", "80kB", "160kB", "400kB", "1MB", "4MB"])
+        }),
+    ]
 }
 
 const TABLES: [(&str, usize); 6] = [
@@ -341,7 +346,8 @@ async fn answer(client: &Client, device: &str, sql: &str) -> Result<Answer> {
     }))
 }
 
-async fn random() -> Result<()> {
+/// Within device memory of these limits.
+async fn random(limits: &[&str]) -> Result<()> {
     let seed = std::env::var("TENON_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed: u64 = seed.unwrap_or_else(|| rand::rng().random());
     let seconds = std::env::var("TENON_FRAGMENTS_SECONDS").ok();
@@ -356,29 +362,34 @@ async fn random() -> Result<()> {
         let sql = fuzzer.table(name, rows);
         client.batch_execute(&sql).await?;
     }
-    let (mut queries, mut on_device) = (0, 0);
+    let (mut queries, mut on_device, mut in_passes) = (0, 0, 0);
     let begun = Instant::now();
     while begun.elapsed() < time {
         let sql = match fuzzer.one_in(3) {
             true => fuzzer.windows(),
             false => fuzzer.query(),
         };
+        let limit = fuzzer.pick(limits);
+        client
+            .batch_execute(&format!("SET tenon.gpu_memory_limit = '{limit}'"))
+            .await?;
         let expected = answer(&client, "cpu", &sql).await?;
         let found = answer(&client, "gpu", &sql).await?;
         ensure!(
             found == expected,
-            "seed {seed}: {sql}\ncpu {expected:.2000?}\ngpu {found:.2000?}"
+            "seed {seed}, {limit}: {sql}\ncpu {expected:.2000?}\ngpu {found:.2000?}"
         );
         queries += 1;
         if expected.is_ok() {
             let plan = rows(&client, &format!("EXPLAIN ANALYZE {sql}")).await?;
-            on_device += usize::from(plan.iter().flatten().flatten().any(|line| line.contains("Device: gpu")));
+            let has = |part: &str| plan.iter().flatten().flatten().any(|line| line.contains(part));
+            on_device += usize::from(has("Device: gpu"));
+            in_passes += usize::from(has(" passes "));
         }
     }
-    println!("fragments::random: {queries} queries, {on_device} on the device");
-    ensure!(
-        queries < 8 || on_device * 3 > queries,
-        "{on_device} of {queries} on the device"
-    );
+    println!("fragments::random: {queries} queries, {on_device} on the device, {in_passes} in passes");
+    let least = if limits.len() == 1 { queries / 3 } else { queries / 8 };
+    ensure!(queries < 8 || on_device > least, "{on_device} of {queries} on the device");
+    ensure!(queries < 200 || limits.len() == 1 || in_passes > 0, "no passes in {queries} queries");
     Ok(())
 }

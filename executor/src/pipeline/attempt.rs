@@ -14,7 +14,8 @@ use tenon_gpu::GpuError;
 use super::compiled::{Compiled, ReservedBatch};
 use super::cost::Work;
 use super::fragment::Source;
-use super::kept::Kept;
+use super::kept::{FormOf, Kept};
+use super::passes::Stage;
 use super::prepare::in_background;
 use super::run::Running;
 use super::streamed::Streamed;
@@ -134,7 +135,7 @@ async fn try_run(
     let timer = report.time("code");
     let (compiled, streamed) = {
         let _timer = timer.timer();
-        match room.form(|sparing| kept.form(plan, top, sparing)) {
+        match room.form(|form| kept.form(plan, top, form)) {
             Ok(form) => form,
             Err(why) => return Ok(Err(Some(why))),
         }
@@ -179,21 +180,25 @@ async fn try_run(
     // What runs again is under way at once and over soon: another thread would wake up too late.
     let at_hand = ready.filter(|_| work.absent_bytes == 0 && streamed.is_empty() && !fragment.waits());
     let times = ["launch", "device", "result"].map(|phase| report.time(phase));
-    let steps = fragment.steps.iter().map(|step| {
+    let steps = fragment.steps.iter().zip(&fragment.stages).map(|(step, stage)| {
         let chunked = match step.pipeline().map(|own| own.source) {
             Some(Source::Scan(scan)) => streamed.of(scan),
             _ => None,
         };
-        report.time(match chunked {
-            Some(own) => format!("{} in {} chunks", step.name(), own.chunks.len()),
-            None => step.name().to_string(),
-        })
+        let mut name = step.name().to_string();
+        if let Some(passes) = fragment.passes().filter(|_| *stage == Stage::Pass) {
+            name += &format!(" in {} passes", passes.count);
+        }
+        if let Some(own) = chunked {
+            name += &format!(" in {} chunks", own.chunks());
+        }
+        report.time(name)
     });
     let steps: Vec<Time> = [report.time("arrays")].into_iter().chain(steps).collect();
     let pool = Arc::clone(context.memory_pool());
     let above = compiled.above;
     let [launching, waiting, reading] = times;
-    let note = move |running: &Running, compiled: &Compiled| -> Result<(), GpuError> {
+    let note = move |running: &mut Running, compiled: &Compiled| -> Result<(), GpuError> {
         if compiled.rows().known().is_none() {
             running.note_rows()?;
         }
@@ -211,7 +216,7 @@ async fn try_run(
             {
                 let _timer = waiting.timer();
                 running.ended().await.map_err(failed)?;
-                note(&running, &compiled).map_err(failed)?;
+                note(&mut running, &compiled).map_err(failed)?;
             }
             let _timer = reading.timer();
             compiled.read(&running, &pool).map_err(|error| error.to_string())
@@ -241,7 +246,7 @@ async fn try_run(
         {
             let _timer = waiting.timer();
             running.wait(cancelled).map_err(failed)?;
-            note(&running, compiled).map_err(failed)?;
+            note(&mut running, compiled).map_err(failed)?;
         }
         let _timer = reading.timer();
         compiled.read(&running, &pool).map_err(|error| error.to_string())
@@ -256,7 +261,8 @@ async fn try_run(
             let (Err(_), Some(sizes)) = (&found, sizes) else {
                 return found;
             };
-            let larger = room.form(|_| Compiled::of(&plan, top.as_ref(), &sizes).map(Arc::new));
+            let larger = Compiled::of(&plan, top.as_ref(), &sizes).map(Arc::new);
+            let larger = larger.and_then(|larger| room.fitted(larger));
             let Ok((larger, chunks)) = larger else { return found };
             if !options.wait_for_compile && !matches!(larger.known(device), Ok(Some(_))) {
                 return found;
@@ -276,29 +282,39 @@ struct Room {
     free: u64,
 }
 
+/// A fragment with how it keeps within the room that there is.
+type Fitted = (Arc<Compiled>, Streamed);
+
 impl Room {
-    /// The form that fits without chunks, or else with the fewest bytes in such: with room for all rows if that does as well.
-    fn form(
-        self,
-        form: impl Fn(bool) -> Translated<Arc<Compiled>>,
-    ) -> std::result::Result<(Arc<Compiled>, Streamed), String> {
-        let fitting = |sparing: bool| {
-            let compiled = form(sparing)?;
-            let arrays = compiled.fragment.array_bytes();
-            if arrays > self.free {
-                let mb = |bytes: u64| bytes >> 20;
-                return Err(format!("{} MiB of device memory, {} are free", mb(arrays), mb(self.free)));
+    fn fitted(self, compiled: Arc<Compiled>) -> Translated<Fitted> {
+        let arrays = compiled.fragment.array_bytes();
+        if arrays > self.free {
+            let mb = |bytes: u64| bytes >> 20;
+            return Err(format!("{} MiB of device memory, {} are free", mb(arrays), mb(self.free)));
+        }
+        let streamed = compiled.streamed(self.limit)?;
+        Ok((compiled, streamed))
+    }
+
+    /// The form that fits without chunks, or else with the fewest bytes in such: with room for all rows if that does as well,
+    /// and in passes if no other does.
+    fn form(self, form: impl Fn(FormOf<'_>) -> Translated<Arc<Compiled>>) -> Translated<Fitted> {
+        let fitted = |of: FormOf<'_>| form(of).and_then(|own| self.fitted(own));
+        let whole = fitted(FormOf::Whole);
+        match &whole {
+            Ok((_, streamed)) if streamed.is_empty() => return whole,
+            // Nothing else would do for it.
+            Err(why) if form(FormOf::Whole).is_err() => return Err(why.clone()),
+            _ => {}
+        }
+        match (fitted(FormOf::Sparing), whole) {
+            (Ok(sparing), Ok(whole)) if whole.1.bytes <= sparing.1.bytes => Ok(whole),
+            (Ok(sparing), _) => Ok(sparing),
+            (Err(_), Ok(whole)) => Ok(whole),
+            (Err(why), Err(_)) => {
+                let fits = |compiled: &Arc<Compiled>| self.fitted(Arc::clone(compiled)).is_ok();
+                fitted(FormOf::Passes(&fits)).map_err(|passes| format!("{why}; {passes}"))
             }
-            let streamed = compiled.streamed(self.limit)?;
-            Ok((compiled, streamed))
-        };
-        match fitting(false) {
-            Ok(whole) if whole.1.is_empty() => Ok(whole),
-            Ok(whole) => match fitting(true) {
-                Ok(sparing) if sparing.1.bytes < whole.1.bytes => Ok(sparing),
-                _ => Ok(whole),
-            },
-            Err(_) => fitting(true),
         }
     }
 }

@@ -22,6 +22,7 @@ use super::fragment::{Fragment, Scan, Source};
 use super::group::{Steps, group};
 use super::join::{self, Test};
 use super::made::Made;
+use super::passes::Stage;
 use super::sorted::Sorted;
 use super::window;
 use crate::aggregate::GroupExec;
@@ -37,7 +38,13 @@ const HANDS_ON: [&str; 3] = ["CooperativeExec", "PiecesExec", "UnorderedExec"];
 /// The rows of a plan as an open pipeline.
 pub fn flow(fragment: &mut Fragment, plan: &Arc<dyn ExecutionPlan>) -> Translated<Flow> {
     let mut flow = flow_of(fragment, plan)?;
-    flow.expected = fragment.is_sparing().then(|| expected(plan)).flatten();
+    if fragment.is_sparing() {
+        let in_pass = match (fragment.passes(), flow.stage) {
+            (Some(passes), Stage::Pass) => passes.count,
+            _ => 1,
+        };
+        flow.expected = expected(plan).map(|rows| rows.div_ceil(in_pass));
+    }
     Ok(flow)
 }
 
@@ -212,6 +219,13 @@ fn scanned(fragment: &mut Fragment, scan: &ScanExec) -> Translated<Flow> {
         });
     }
     flow.enter(scan.full_schema().clone(), columns);
+    let passes = fragment.passes().cloned();
+    let key = passes.as_ref().and_then(|passes| passes.column(at));
+    if let (Some(passes), Some(key)) = (&passes, key) {
+        let column = flow.scanned(fragment, at, key)?;
+        flow.only_in_pass(column)?;
+        flow.room = passes.rows_max(table, key);
+    }
     for filter in scan.given() {
         flow.filter(filter)?;
     }
@@ -231,6 +245,10 @@ fn scanned(fragment: &mut Fragment, scan: &ScanExec) -> Translated<Flow> {
         tests[known].1[key] = Some(*column);
     }
     for (test, columns) in tests {
+        // What rows it rules out must be known by then, and the same in all passes that read these.
+        if test.stage() != Stage::Once && test.stage() != flow.stage {
+            continue;
+        }
         // A test is of all keys together.
         if let Some(columns) = columns.into_iter().collect::<Option<Vec<usize>>>() {
             let keys = columns.into_iter().map(|column| flow.scanned(fragment, at, column));

@@ -1,5 +1,6 @@
 //! A plan as a fragment with what its result is, what it needs to run, and how its rows are read.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -20,6 +21,7 @@ use super::exec::OffloadExec;
 use super::fragment::{Fragment, Pipeline, Sizes, Step};
 use super::group::{Grouping, Steps, group};
 use super::made::Made;
+use super::passes::{Class, Stage, classes};
 use super::result::{fits, groups, parts};
 use super::run::{OnDevice, Ready, Running, TableRows};
 use super::sorted::Sorted;
@@ -82,16 +84,22 @@ impl Compiled {
                 Some(own) => (own.input(), own.top()),
                 None => (root, top),
             };
-            match Self::of_root(root, top, above, sizes) {
-                Ok(compiled) => return Ok(compiled),
-                // The reason for the most that was tried.
-                Err(why) => refused = refused.or(Some(why)),
+            // Groups of each pass are read as rows.
+            for as_rows in [false, true] {
+                match Self::of_root(root, top, (above, as_rows), sizes) {
+                    Ok(compiled) => return Ok(compiled),
+                    // The reason for the most that was tried.
+                    Err(why) => refused = refused.or(Some(why)),
+                }
+                if sizes.passes.is_none() {
+                    break;
+                }
             }
         }
         Err(refused.unwrap_or_else(|| "nothing to run".into()))
     }
 
-    fn of_root(plan: &Arc<dyn ExecutionPlan>, top: Option<&Top>, above: usize, sizes: &Sizes) -> Translated<Self> {
+    fn of_root(plan: &Arc<dyn ExecutionPlan>, top: Option<&Top>, (above, as_rows): (usize, bool), sizes: &Sizes) -> Translated<Self> {
         let mut fragment = Fragment::new(sizes.clone());
         let unreadable = || Err("rows of types that the device does not give back".into());
         let steps = Steps::of(plan).transpose()?;
@@ -104,13 +112,13 @@ impl Compiled {
                 }
                 Ends::Sorted(sorted, plan.schema())
             }
-            (Some(own), None) if top.is_none() => {
+            (Some(own), None) if top.is_none() && !as_rows => {
                 let rows = flow(&mut fragment, own.input())?;
                 let mut grouping = group(&mut fragment, rows, own.spec(), &[], own.estimate())?;
                 grouping.put_together(&mut fragment)?;
                 Ends::Groups(grouping, Arc::clone(own.spec()))
             }
-            (None, None) if top.is_none() && steps.as_ref().is_some_and(|own| !own.are_first_values()) => {
+            (None, None) if top.is_none() && !as_rows && steps.as_ref().is_some_and(|own| !own.are_first_values()) => {
                 let own = steps.ok_or("an aggregation of no steps")?;
                 if !own.is_supported() {
                     return Err("aggregates that the host has no groups of".into());
@@ -152,6 +160,11 @@ impl Compiled {
             Ends::Rows(made, _) => whole(made.arrays()),
             Ends::Sorted(sorted, _) => whole(sorted.arrays()),
         };
+        if let Ends::Groups(grouping, _) = &ends
+            && grouping.stage == Stage::Pass
+        {
+            return Err("groups of each pass".into());
+        }
         fragment.lay_out();
         let given = |plan| expected(plan).unwrap_or(u64::MAX);
         let given_rows = match &ends {
@@ -196,28 +209,42 @@ impl Compiled {
         let tables = || rows.iter().zip(&self.fragment.tables);
         let seen: Vec<Option<u64>> = match self.was_too_small() {
             // It was made with them.
-            false if self.sizes.seen.iter().flatten().count() == rows.len() => return None,
+            false if self.is_sized(rows.len()) => return None,
             false => rows.iter().copied().map(Some).collect(),
             true => {
-                let before = self.sizes.seen.iter().copied().chain(std::iter::repeat(None));
-                let grown = tables().zip(before).map(|((rows, (_, room)), before)| match rows > room {
-                    true => Some(rows.saturating_mul(GROWN)),
-                    false => before,
+                let grown = tables().map(|(rows, (_, room))| match rows > room {
+                    true => rows.saturating_mul(GROWN),
+                    false => *room,
                 });
-                grown.collect()
+                grown.map(Some).collect()
             }
         };
         Some(Sizes {
             seen,
+            seen_whole: false,
             ..self.sizes.clone()
         })
+    }
+
+    /// Whether it was made with the rows that were seen in the same form.
+    fn is_sized(&self, tables: usize) -> bool {
+        self.sizes.seen.len() == tables && !self.sizes.seen_whole
+    }
+
+    /// How many rows its tables had in a run of this form.
+    pub fn seen(&self) -> Option<Vec<Option<u64>>> {
+        if self.is_sized(self.fragment.tables.len()) {
+            return Some(self.sizes.seen.clone());
+        }
+        let rows = self.rows.known().filter(|_| !self.was_too_small())?;
+        Some(rows.iter().copied().map(Some).collect())
     }
 
     /// Its sizes now.
     pub fn work(&self, seen_cpu_s: Option<f64>) -> Work {
         let mut work = Work {
             rows: self.fragment.scans.iter().map(|scan| scan.table.rows()).sum(),
-            pipelines: self.fragment.steps.len(),
+            pipelines: self.fragment.launches(),
             set_bytes: self.fragment.set_bytes(),
             ordered_words: self.fragment.ordered_words,
             given_values: self.given_values,
@@ -225,15 +252,23 @@ impl Compiled {
             seen_cpu_s,
             ..Work::default()
         };
-        for (scan, bytes) in self.fragment.scans.iter().zip(&self.bytes) {
+        let mut known = HashSet::new();
+        for (at, (scan, bytes)) in self.fragment.scans.iter().zip(&self.bytes).enumerate() {
+            let reads = self.fragment.reads(at);
             for (&column, bytes) in scan.columns.iter().zip(bytes) {
-                work.read_bytes += bytes;
-                if !is_there(&scan.table, column) {
+                work.read_bytes += (*bytes as f64 * reads) as u64;
+                let is_new = known.insert((Arc::as_ptr(&scan.table), column));
+                if is_new && !is_there(&scan.table, column) {
                     work.absent_bytes += bytes;
                 }
             }
         }
         work
+    }
+
+    /// Keys by whose ranges it might run in passes.
+    pub fn classes(&self) -> Vec<Class> {
+        classes(&self.fragment)
     }
 
     /// How it keeps within so many bytes of device memory.

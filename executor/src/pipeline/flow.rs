@@ -14,6 +14,7 @@ use tenon_storage::TableVersion;
 use super::aggregated::Aggregated;
 use super::fragment::{Fragment, Input, Pipeline, Source, Step};
 use super::made::Made;
+use super::passes::{ScanColumn, Stage};
 use super::stored::Stored;
 use crate::codegen::{Given, Inputs, Range, Translated, Translator, Value, c_type};
 
@@ -29,6 +30,8 @@ pub struct Col {
     pub unique: bool,
     /// Of an aggregate's value: what it is of.
     pub aggregated: Option<Arc<Aggregated>>,
+    /// The scan's column that has all of its values.
+    pub equals: Option<ScanColumn>,
 }
 
 impl Col {
@@ -40,6 +43,7 @@ impl Col {
             position: None,
             unique: false,
             aggregated: None,
+            equals: None,
         }
     }
 
@@ -85,6 +89,8 @@ pub struct Flow {
     pub rows_max: u64,
     /// At most so many are there, as far as is known: what a table that they end in gets room for.
     pub room: u64,
+    /// When its rows are there.
+    pub stage: Stage,
     /// So many rows go on, as the planner expects.
     pub expected: Option<u64>,
     /// Whether a row of the source may come more than once.
@@ -112,6 +118,7 @@ impl Flow {
             rows_max,
             room: rows_max,
             expected: None,
+            stage: Stage::Once,
             multiplied: false,
             inputs: vec![],
             named: HashMap::new(),
@@ -133,6 +140,7 @@ impl Flow {
         };
         Self {
             room: made.room,
+            stage: made.stage,
             ..Self::new(source, schema, made.rows_max)
         }
     }
@@ -151,6 +159,34 @@ impl Flow {
     pub fn array(&mut self, input: Input, element: &str) -> String {
         let at = self.input(input);
         format!("p.array<{element}>({at})")
+    }
+
+    /// C++ of the first value that the pass's keys have, and of the last.
+    pub fn pass_bounds(&mut self) -> (String, String) {
+        let (first, last) = (self.input(Input::First), self.input(Input::Last));
+        (format!("(i64)p.inputs[{first}]"), format!("(i64)p.inputs[{last}]"))
+    }
+
+    /// Only rows go on whose value of this column, the scan's own, is one of the pass; a row without one is of the first.
+    pub fn only_in_pass(&mut self, key: Col) -> Translated<()> {
+        let (schema, before) = (self.translator.schema.clone(), self.current());
+        let mut columns = before.clone();
+        columns.push(key);
+        self.enter(schema.clone(), columns);
+        let value = self.translator.value_of(before.len())?;
+        let (word, _) = self.word(&value)?;
+        let (first, last) = self.pass_bounds();
+        let within = format!("{word} >= {first} && {word} <= {last}");
+        match &value.null {
+            None => self.only_if(&within),
+            Some(null) => {
+                let is_first = self.input(Input::IsFirst);
+                self.only_if(&format!("({null} ? p.inputs[{is_first}] != 0 : {within})"));
+            }
+        }
+        self.enter(schema, before);
+        self.stage = Stage::Pass;
+        Ok(())
     }
 
     /// C++ of a number.
@@ -179,6 +215,7 @@ impl Flow {
             position: Some("position".into()),
             unique: is_unique(&table, column),
             aggregated: None,
+            equals: Some((scan, column)),
         })
     }
 
@@ -199,6 +236,7 @@ impl Flow {
             position: Some(position),
             unique: false,
             aggregated: None,
+            equals: None,
         }
     }
 
@@ -303,7 +341,7 @@ impl Flow {
         };
         let name = format!("{}. {over}", fragment.steps.len() + 1);
         fragment.once |= translator.once;
-        fragment.steps.push(Step::Pipeline(Box::new(Pipeline {
+        let pipeline = Pipeline {
             name,
             code: PipelineCode {
                 begin: self.begin,
@@ -317,7 +355,8 @@ impl Flow {
             literals: translator.literals,
             inputs: self.inputs,
             source: self.source,
-        })));
+        };
+        fragment.push(Step::Pipeline(Box::new(pipeline)), self.stage);
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! What a part of a query is on the device: pipelines, one after the other, over tables' columns and what earlier ones made.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::buffer::Buffer;
@@ -9,10 +10,11 @@ use tenon_storage::TableVersion;
 
 use super::join::Test;
 use super::layout::Layout;
+use super::passes::{Cut, Passes, ScanColumn, Stage};
 
 /// Rows that a table has room for beside those seen before, or twice those expected.
 const ROWS_BESIDE_SEEN: u64 = 1 << 10;
-const ROWS_BESIDE_EXPECTED: u64 = 1 << 16;
+const ROWS_BESIDE_EXPECTED: u64 = 1 << 10;
 
 /// Pipelines and what they share.
 pub struct Fragment {
@@ -31,6 +33,11 @@ pub struct Fragment {
     pub working_bytes: u64,
     /// The tables that pipelines make: the array of each one's row count, and the rows it has room for.
     pub tables: Vec<(usize, u64)>,
+    /// Scans' columns that joins compare, and such that rows are grouped by.
+    pub equal: Vec<(ScanColumn, ScanColumn)>,
+    pub grouped: Vec<ScanColumn>,
+    /// When each step runs.
+    pub stages: Vec<Stage>,
     sizes: Sizes,
     layout: Layout,
     /// What tables of joins tell scans below their other sides, by the address of the
@@ -57,15 +64,22 @@ pub struct ArraySpec {
     pub bytes: u64,
     /// What all of its bytes are at first; None: whatever they are.
     pub fill: Option<u8>,
+    /// Whether each pass has its own.
+    pub in_pass: bool,
 }
 
 /// What is known of how many rows tables get, whose arrays else have room for all there may be.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sizes {
     /// What each had when the same ran before, in the order in which they are made.
     pub seen: Vec<Option<u64>>,
-    /// Whether the others get room for what the planner expects.
+    /// Whether it ran in no passes then: a pass has a part of these rows.
+    pub seen_whole: bool,
+    /// Whether the others get room for what the planner expects, and by how many bits less.
     pub sparing: bool,
+    pub fewer_bits: u32,
+    /// In which passes rows come.
+    pub passes: Cut,
 }
 
 /// What runs, one after the other.
@@ -138,6 +152,10 @@ pub enum Input {
     Tiles(usize),
     Array(usize),
     Number(u64),
+    /// The first and the last value of the pass's keys, and whether it is the first pass.
+    First,
+    Last,
+    IsFirst,
 }
 
 /// Where a pipeline's rows come from.
@@ -158,6 +176,9 @@ impl Fragment {
         Self {
             sizes,
             tables: vec![],
+            equal: vec![],
+            grouped: vec![],
+            stages: vec![],
             layout: Layout::default(),
             scans: vec![],
             arrays: vec![],
@@ -184,18 +205,26 @@ impl Fragment {
     /// An array of so many elements of so many bytes.
     pub fn array(&mut self, elements: u64, width: u64, fill: Option<u8>) -> usize {
         let bytes = elements.saturating_mul(width).max(16);
-        self.arrays.push(ArraySpec { bytes, fill });
+        self.arrays.push(ArraySpec {
+            bytes,
+            fill,
+            in_pass: false,
+        });
         self.arrays.len() - 1
     }
 
     /// A table of rows that are counted in this array: so many there may be, and so many are expected. Gives how many it shall
     /// have room for.
-    pub fn table(&mut self, count: usize, rows_max: u64, expected: Option<u64>) -> u64 {
+    pub fn table(&mut self, count: usize, stage: Stage, rows_max: u64, expected: Option<u64>) -> u64 {
         let room = match (self.sizes.seen.get(self.tables.len()), expected) {
+            (Some(Some(seen)), _) if self.sizes.seen_whole && stage == Stage::Pass => {
+                let own = seen.div_ceil(self.pass_count());
+                own.saturating_mul(2).saturating_add(ROWS_BESIDE_SEEN)
+            }
             // In every run of the same there are as many, but for ties.
             (Some(Some(seen)), _) => seen.saturating_add(seen / 16).saturating_add(ROWS_BESIDE_SEEN),
             (_, Some(expected)) if self.sizes.sparing => {
-                expected.saturating_mul(2).saturating_add(ROWS_BESIDE_EXPECTED)
+                (expected >> self.sizes.fewer_bits).saturating_mul(2).saturating_add(ROWS_BESIDE_EXPECTED)
             }
             _ => rows_max,
         };
@@ -209,19 +238,83 @@ impl Fragment {
         self.sizes.sparing
     }
 
-    /// All steps are there: where arrays lie.
+    pub fn push(&mut self, step: Step, stage: Stage) {
+        self.steps.push(step);
+        self.stages.push(stage);
+    }
+
+    /// When all rows of a table are there that gathers those of all passes.
+    pub fn gathered(&self) -> Stage {
+        match self.sizes.passes {
+            Some(_) => Stage::After,
+            None => Stage::Once,
+        }
+    }
+
+    /// The arrays from this one on are of what is there in this stage.
+    pub fn arrays_of(&mut self, stage: Stage, first: usize) {
+        self.arrays[first..].iter_mut().for_each(|array| array.in_pass = stage == Stage::Pass);
+    }
+
+    /// All steps are there: in which order they run, and where arrays lie.
     pub fn lay_out(&mut self) {
+        let mut steps: Vec<(Stage, Step)> = self.stages.drain(..).zip(self.steps.drain(..)).collect();
+        steps.sort_by_key(|(stage, _)| *stage);
+        (self.stages, self.steps) = steps.into_iter().unzip();
         self.layout = Layout::of(self);
+    }
+
+    /// In which passes it runs.
+    pub fn passes(&self) -> Option<&Arc<Passes>> {
+        self.sizes.passes.as_ref()
+    }
+
+    /// How often all segments of a scan are read.
+    pub fn reads(&self, scan: usize) -> f64 {
+        let is_own = |step: &Step| step.pipeline().is_some_and(|own| matches!(own.source, Source::Scan(own) if own == scan));
+        let at = self.steps.iter().position(is_own);
+        let in_passes = at.is_some_and(|at| self.stages[at] == Stage::Pass);
+        let Some(passes) = self.passes().filter(|_| in_passes) else {
+            return 1.0;
+        };
+        let segments = self.scans[scan].table.segments().len().max(1);
+        let read = (0..passes.count).map(|pass| self.segments_of_pass(scan, pass).map_or(segments, |own| own.len()));
+        read.sum::<usize>() as f64 / segments as f64
+    }
+
+    /// The segments of a scan that a pass reads, where it does not read all.
+    pub fn segments_of_pass(&self, scan: usize, pass: u64) -> Option<Range<usize>> {
+        let passes = self.sizes.passes.as_ref()?;
+        Some(passes.segments(&self.scans[scan].table, passes.column(scan)?, pass))
+    }
+
+    /// The steps that each pass runs.
+    pub fn in_passes(&self) -> Range<usize> {
+        let before = |stage: Stage| self.stages.partition_point(|own| *own < stage);
+        before(Stage::Pass)..before(Stage::After)
     }
 
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Bytes of the arrays that are set first.
+    /// Bytes of the arrays that are set first, those of each pass once for each.
     pub fn set_bytes(&self) -> u64 {
         let set = self.arrays.iter().filter(|array| array.fill.is_some());
-        set.fold(0, |sum, array| sum.saturating_add(array.bytes))
+        set.fold(0, |sum, array| {
+            let times = if array.in_pass { self.pass_count() } else { 1 };
+            sum.saturating_add(array.bytes.saturating_mul(times))
+        })
+    }
+
+    fn pass_count(&self) -> u64 {
+        self.passes().map_or(1, |passes| passes.count)
+    }
+
+    /// How many steps run, those of the passes once for each.
+    pub fn launches(&self) -> usize {
+        let in_passes = self.in_passes().len();
+        self.steps.len() - in_passes + in_passes * self.pass_count() as usize
     }
 
     /// Bytes of all arrays that are there at once.
@@ -242,13 +335,14 @@ impl Fragment {
         // Places before and after a word's turn, the words in that order, and what sorting them takes.
         let row_bytes = 2 * size_of::<u32>() as u64 + 4 * size_of::<u64>() as u64;
         self.working_bytes = self.working_bytes.max(rows_max.saturating_mul(row_bytes));
-        self.steps.push(Step::Order(Order {
+        let order_step = Order {
             name,
             count,
             rows_max,
             words,
             order,
-        }));
+        };
+        self.push(Step::Order(order_step), self.gathered());
         order
     }
 
@@ -256,14 +350,15 @@ impl Fragment {
     pub fn sums(&mut self, (count, rows_max): (usize, u64), from: usize, wide: bool) -> usize {
         let to = self.array(rows_max.saturating_add(1), if wide { 8 } else { 4 }, None);
         let name = format!("{}. sums", self.steps.len() + 1);
-        self.steps.push(Step::Sums(Sums {
+        let sums = Sums {
             name,
             count,
             rows_max,
             from,
             to,
             wide,
-        }));
+        };
+        self.push(Step::Sums(sums), self.gathered());
         to
     }
 

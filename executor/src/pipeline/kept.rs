@@ -9,42 +9,81 @@ use parking_lot::Mutex;
 
 use super::compiled::Compiled;
 use super::fragment::Sizes;
+use super::passes::Passes;
 use super::top::Top;
 use crate::codegen::Translated;
+
+/// More passes take longer than the CPU.
+const PASSES_MAX: u64 = 64;
+/// By how many bits less than what is expected tables have room, as it is tried: a table that is full is made anew.
+const FEWER_BITS: [u32; 3] = [0, 3, 6];
+/// Keys that are tried.
+const CLASSES_TRIED: usize = 3;
 
 /// A plan's form as a fragment, or why it has none.
 type Form = Translated<Arc<Compiled>>;
 
 #[derive(Default)]
 pub struct Kept {
-    /// With room for all rows that there may be, or were seen; and for those that are expected, or were seen.
-    forms: Mutex<[Option<Form>; 2]>,
+    /// With room for all rows that there may be, or were seen; for those that are expected, or were seen; and the same in
+    /// passes.
+    forms: Mutex<[Option<Form>; 3]>,
     /// The shortest time that the CPU has taken, in nanoseconds; 0: none was seen.
     host_ns: AtomicU64,
 }
 
+/// Which form.
+#[derive(Clone, Copy)]
+pub enum FormOf<'a> {
+    /// With room for all rows.
+    Whole,
+    /// Sparing with memory.
+    Sparing,
+    /// Sparing, and in as many passes as it takes until it fits.
+    Passes(&'a dyn Fn(&Arc<Compiled>) -> bool),
+}
+
 impl Kept {
-    /// A form of the plan, `sparing` with memory or not: what earlier runs have told of its sizes counts.
-    pub fn form(&self, plan: &Arc<dyn ExecutionPlan>, top: Option<&Top>, sparing: bool) -> Form {
-        let form = &mut self.forms.lock()[usize::from(sparing)];
-        let sizes = match form {
-            None => Sizes {
-                sparing,
-                ..Sizes::default()
-            },
+    /// A form of the plan: what earlier runs have told of its sizes counts.
+    pub fn form(&self, plan: &Arc<dyn ExecutionPlan>, top: Option<&Top>, of: FormOf<'_>) -> Form {
+        let forms = &mut *self.forms.lock();
+        let at = match of {
+            FormOf::Whole => 0,
+            FormOf::Sparing => 1,
+            FormOf::Passes(_) => 2,
+        };
+        let made = |sizes: &Sizes| Compiled::of(plan, top, sizes).map(Arc::new);
+        let better = match &forms[at] {
+            None => None,
             Some(Err(why)) => return Err(why.clone()),
-            Some(Ok(compiled)) => match compiled.better_sizes() {
-                None => return Ok(Arc::clone(compiled)),
-                Some(sizes) => sizes,
+            Some(Ok(compiled)) => match (compiled.better_sizes(), of) {
+                (Some(sizes), _) => Some(made(&sizes)),
+                (None, FormOf::Passes(fits)) if !fits(compiled) => None,
+                (None, _) => return Ok(Arc::clone(compiled)),
             },
         };
-        let made = Compiled::of(plan, top, &sizes).map(Arc::new);
-        *form = match &made {
+        let form = match (better, of) {
+            (Some(better), FormOf::Passes(fits)) if !better.as_ref().is_ok_and(fits) => {
+                let was_too_small = |form: &Form| form.as_ref().is_ok_and(|own| own.was_too_small());
+                match forms[at].as_ref().is_some_and(was_too_small) {
+                    true => Err("more rows than there is memory for".into()),
+                    false => in_passes(forms, fits, made),
+                }
+            }
+            (Some(better), _) => better,
+            (None, FormOf::Passes(fits)) => in_passes(forms, fits, made),
+            (None, _) => made(&Sizes {
+                sparing: at > 0,
+                seen: seen(forms),
+                ..Sizes::default()
+            }),
+        };
+        forms[at] = match &form {
             // The next execution has other values.
             Ok(compiled) if compiled.fragment.once => None,
             other => Some(other.clone()),
         };
-        made
+        form
     }
 
     /// The CPU has done the same in this time.
@@ -62,4 +101,49 @@ impl Kept {
             ns => Some(ns as f64 / 1e9),
         }
     }
+}
+
+/// How many rows tables have where there are no passes.
+fn seen(forms: &[Option<Form>]) -> Vec<Option<u64>> {
+    let known = forms[..2].iter().flatten().filter_map(|form| form.as_ref().ok());
+    known.filter_map(|form| form.seen()).next().unwrap_or_default()
+}
+
+/// A form in the fewest passes that let it fit, by the key of which there are most rows that this is so of; else one with
+/// room for fewer rows than are expected, which often are less than that.
+fn in_passes(
+    forms: &[Option<Form>],
+    fits: &dyn Fn(&Arc<Compiled>) -> bool,
+    made: impl Fn(&Sizes) -> Form,
+) -> Form {
+    let whole = forms.iter().flatten().find_map(|form| form.clone().ok());
+    let whole = whole.map_or_else(|| made(&Sizes::default()), Ok)?;
+    let classes = whole.classes();
+    let mut refused = "no key to have passes by".to_string();
+    for fewer_bits in FEWER_BITS {
+        for class in classes.iter().take(CLASSES_TRIED) {
+            for bits in 0..=PASSES_MAX.ilog2() {
+                let passes = Passes::of(class, 1 << bits);
+                if bits > 0 && passes.is_none() {
+                    break;
+                }
+                let sizes = Sizes {
+                    sparing: true,
+                    fewer_bits,
+                    passes: passes.map(Arc::new),
+                    seen: seen(forms),
+                    seen_whole: bits > 0,
+                };
+                match made(&sizes) {
+                    Ok(compiled) if fits(&compiled) => return Ok(compiled),
+                    Ok(_) => refused = format!("more memory than there is in {PASSES_MAX} passes"),
+                    Err(why) => {
+                        refused = why;
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    Err(refused)
 }

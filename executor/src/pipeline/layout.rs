@@ -12,13 +12,20 @@ pub struct Layout {
     pub slots: Vec<u64>,
     /// The slot of each array.
     pub slot_of: Vec<usize>,
-    /// Before each step, arrays that are to be set because others had their memory.
+    /// Before each step, arrays that are to be set because others had their memory, or earlier passes.
     pub set_before: Vec<Vec<usize>>,
 }
 
 impl Layout {
     pub fn of(fragment: &Fragment) -> Self {
-        Self::within(&fragment.arrays, &lives(fragment), fragment.steps.len())
+        let passes = fragment.in_passes();
+        let lives = lives(fragment).into_iter().zip(&fragment.arrays);
+        // What passes share is needed from the first to the last.
+        let lives = lives.map(|((first, last), array)| match first < passes.end && last >= passes.start {
+            true if !array.in_pass => (first.min(passes.start), last.max(passes.end.saturating_sub(1))),
+            _ => (first, last),
+        });
+        Self::within(&fragment.arrays, &lives.collect::<Vec<_>>(), fragment.steps.len())
     }
 
     /// Of arrays with the first and the last step that needs each.
@@ -46,9 +53,6 @@ impl Layout {
             let slot = match free.min_by_key(|&slot| fits(slot)) {
                 Some(slot) => {
                     layout.slots[slot] = layout.slots[slot].max(bytes);
-                    if spec.fill.is_some() {
-                        layout.set_before[first].push(array);
-                    }
                     slot
                 }
                 None => {
@@ -57,6 +61,10 @@ impl Layout {
                     layout.slots.len() - 1
                 }
             };
+            let taken = free_after[slot].is_some();
+            if spec.fill.is_some() && (taken || spec.in_pass) {
+                layout.set_before[first].push(array);
+            }
             free_after[slot] = shared.then_some(last);
             layout.slot_of[array] = slot;
         }
@@ -113,7 +121,11 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn array(mib: u64, fill: Option<u8>) -> ArraySpec {
-        ArraySpec { bytes: mib * MIB, fill }
+        ArraySpec {
+            bytes: mib * MIB,
+            fill,
+            in_pass: false,
+        }
     }
 
     #[test]

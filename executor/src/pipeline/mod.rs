@@ -20,6 +20,7 @@ mod fragment;
 mod group;
 mod join;
 mod kept;
+mod passes;
 mod layout;
 mod made;
 mod prepare;

@@ -205,6 +205,7 @@ fn key_column(
                 span,
                 low,
                 nullable,
+                ..
             },
             _,
         ) => {

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::num::NonZero;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -19,8 +20,9 @@ use tenon_gpu::{Device, Event, GpuError, Result, Stream};
 
 use super::columns::{TableColumn, Tiles, table_columns, table_tiles, with_room};
 use super::fragment::{ArraySpec, Fragment, Input, Order, Pipeline, Scan, Source, Step, Sums};
+use super::passes::Stage;
 use super::sorted;
-use super::streamed::{Chunk, Streamed, stream as stream_through};
+use super::streamed::{Chunk, Streamed, stream as stream_through, tiles_of};
 
 /// Threads that compile a fragment's pipelines.
 const COMPILERS_MAX: usize = 8;
@@ -92,8 +94,11 @@ pub struct Running {
     early: Option<(Together, HashMap<Part, usize>)>,
     scans: Vec<OnDevice>,
     ready: Arc<Ready>,
-    /// Before arrays are set, before the first pipeline and after each.
-    marks: Vec<Event>,
+    /// Before arrays are set; behind that (0), and behind each step (from 1 on).
+    marks: Vec<(usize, Event)>,
+    /// The pass at hand, and the row counts of tables of those before.
+    pass: u64,
+    of_passes: Vec<(Vec<usize>, Together)>,
     ended: bool,
     /// How many rows tables have of which the host knows it, by the array of their count.
     counts: HashMap<usize, u64>,
@@ -164,7 +169,9 @@ impl Running {
             memory,
             scans,
             ready,
-            marks: vec![begun],
+            marks: vec![(0, begun)],
+            pass: 0,
+            of_passes: vec![],
             ended: false,
             counts: HashMap::new(),
             tables: fragment.tables.clone(),
@@ -175,14 +182,39 @@ impl Running {
                 running.set(array, spec)?;
             }
         }
-        running.marks.push(running.stream.record()?);
-        let mut pipelines = 0;
-        for (at, step) in fragment.steps.iter().enumerate() {
+        running.mark(0)?;
+        let passes = fragment.in_passes();
+        running.run(fragment, 0..passes.start, streamed, cancelled)?;
+        for pass in fragment.passes().map_or(0..0, |own| 0..own.count) {
+            running.pass = pass;
+            running.run(fragment, passes.clone(), streamed, cancelled)?;
+            running.tables_of_pass(fragment)?;
+        }
+        running.run(fragment, passes.end..fragment.steps.len(), streamed, cancelled)?;
+        running.early = Some(running.early(&fragment.results)?);
+        Ok(running)
+    }
+
+    /// Puts some of the steps into the stream.
+    fn run(
+        &mut self,
+        fragment: &Fragment,
+        steps: Range<usize>,
+        streamed: &Streamed,
+        cancelled: &AtomicBool,
+    ) -> Result<()> {
+        let layout = fragment.layout();
+        let is_pipeline = |step: &&Step| step.pipeline().is_some();
+        let mut pipelines = fragment.steps[..steps.start].iter().filter(is_pipeline).count();
+        for at in steps {
             check(cancelled)?;
             for &array in &layout.set_before[at] {
-                running.set(array, &fragment.arrays[array])?;
+                let spec = &fragment.arrays[array];
+                if self.pass == 0 || spec.in_pass || fragment.stages[at] != Stage::Pass {
+                    self.set(array, spec)?;
+                }
             }
-            match step {
+            match &fragment.steps[at] {
                 Step::Pipeline(own) => {
                     let chunked = match own.source {
                         Source::Scan(scan) => streamed.of(scan),
@@ -190,21 +222,41 @@ impl Running {
                     };
                     match chunked {
                         Some(chunked) => {
-                            let source = (&fragment.scans[chunked.scan], chunked);
-                            let launch = |chunk: &Chunk| running.launch(pipelines, own, Some(chunk));
-                            stream_through(source, &running.stream, cancelled, launch)?;
+                            let source = (&fragment.scans[chunked.scan], chunked, self.pass);
+                            let launch = |chunk: &Chunk| self.launch(fragment, pipelines, own, Some(chunk));
+                            stream_through(source, &self.stream, cancelled, launch)?;
                         }
-                        None => running.launch(pipelines, own, None)?,
+                        None => self.launch(fragment, pipelines, own, None)?,
                     }
                     pipelines += 1;
                 }
-                Step::Order(own) => running.put_in_order(own, cancelled)?,
-                Step::Sums(own) => running.add_up(own, cancelled)?,
+                Step::Order(own) => self.put_in_order(own, cancelled)?,
+                Step::Sums(own) => self.add_up(own, cancelled)?,
             }
-            running.marks.push(running.stream.record()?);
+            self.mark(at + 1)?;
         }
-        running.early = Some(running.early(&fragment.results)?);
-        Ok(running)
+        Ok(())
+    }
+
+    /// What is in the stream up to here was, since the last mark, for arrays (0) or a step (from 1 on).
+    fn mark(&mut self, of: usize) -> Result<()> {
+        self.marks.push((of, self.stream.record()?));
+        Ok(())
+    }
+
+    /// The row counts of the tables that the next pass makes anew.
+    fn tables_of_pass(&mut self, fragment: &Fragment) -> Result<()> {
+        let own = (0..self.tables.len()).filter(|&table| fragment.arrays[self.tables[table].0].in_pass);
+        let own: Vec<usize> = own.collect();
+        let parts: Vec<(u64, usize)> = own.iter().map(|&table| self.count_part(self.tables[table].0)).collect();
+        // SAFETY: parts of this run's arrays, which are kept until the stream is waited for.
+        let counts = unsafe { self.stream.download_together(&parts) }?;
+        self.of_passes.push((own, counts));
+        Ok(())
+    }
+
+    fn count_part(&self, count: usize) -> (u64, usize) {
+        (self.array(count).ptr().0, size_of::<u32>())
     }
 
     fn array(&self, array: usize) -> &DeviceBuffer<u8> {
@@ -232,25 +284,32 @@ impl Running {
     }
 
     /// All pipelines have ended: tells how many rows each table has.
-    pub fn note_rows(&self) -> Result<()> {
+    pub fn note_rows(&mut self) -> Result<()> {
         let rows = self.table_rows()?;
         // What is known already is the same.
         let _ = self.rows.0.set(rows);
         Ok(())
     }
 
-    fn table_rows(&self) -> Result<Vec<u64>> {
-        let part = |(count, _): &(usize, u64)| (self.array(*count).ptr().0, size_of::<u32>());
-        let parts: Vec<(u64, usize)> = self.tables.iter().map(part).collect();
+    fn table_rows(&mut self) -> Result<Vec<u64>> {
+        let parts: Vec<(u64, usize)> = self.tables.iter().map(|(count, _)| self.count_part(*count)).collect();
         // SAFETY: parts of this run's arrays, which are kept until all has come.
         let mut counts = unsafe { self.stream.download_together(&parts) }?;
         counts.wait()?;
         let rows = (0..parts.len()).filter_map(|part| counts.elements::<u32>(part, 1));
-        Ok(rows.flatten().map(u64::from).collect())
+        let mut rows: Vec<u64> = rows.flatten().map(u64::from).collect();
+        for (tables, counts) in &mut self.of_passes {
+            counts.wait()?;
+            for (part, table) in tables.iter().enumerate() {
+                let count = counts.elements::<u32>(part, 1).and_then(|own| own.first().copied());
+                rows[*table] = rows[*table].max(count.unwrap_or(0).into());
+            }
+        }
+        Ok(rows)
     }
 
     /// Why a pipeline failed. If a table was full it is told which.
-    fn failure(&self) -> Result<GpuError> {
+    fn failure(&mut self) -> Result<GpuError> {
         let rows = self.table_rows()?;
         let full = rows.iter().zip(&self.tables).any(|(rows, (_, room))| rows > room);
         if full {
@@ -307,7 +366,7 @@ impl Running {
         }
     }
 
-    fn launch(&self, at: usize, step: &Pipeline, chunk: Option<&Chunk>) -> Result<()> {
+    fn launch(&self, fragment: &Fragment, at: usize, step: &Pipeline, chunk: Option<&Chunk>) -> Result<()> {
         let (code, constants) = &self.ready.0[at];
         let buffers: Vec<_> = constants
             .iter()
@@ -322,12 +381,16 @@ impl Running {
         };
         let inputs = step.inputs.iter();
         let inputs: Vec<u64> = inputs
-            .map(|input| of_chunk(input).unwrap_or_else(|| self.input(input)))
+            .map(|input| of_chunk(input).unwrap_or_else(|| self.input(fragment, input)))
             .collect();
         let rows = match step.source {
             Source::Scan(scan) => {
                 let all = &self.scans[scan].tiles;
-                let own = chunk.map_or(0..all.len(), |chunk| chunk.tiles.clone());
+                let own = match (chunk, fragment.segments_of_pass(scan, self.pass)) {
+                    (Some(chunk), _) => chunk.tiles.clone(),
+                    (None, Some(segments)) => tiles_of(&fragment.scans[scan], &segments),
+                    (None, None) => 0..all.len(),
+                };
                 IterationSpace::Tiles(all.slice(own.clone())?, own.start)
             }
             Source::Made { count, room } => {
@@ -348,8 +411,12 @@ impl Running {
         unsafe { launch(&self.stream, &launched) }
     }
 
-    fn input(&self, input: &Input) -> u64 {
+    fn input(&self, fragment: &Fragment, input: &Input) -> u64 {
+        let bounds = || fragment.passes().map_or((0, 0), |passes| passes.bounds(self.pass));
         match input {
+            Input::First => bounds().0 as u64,
+            Input::Last => bounds().1 as u64,
+            Input::IsFirst => u64::from(self.pass == 0),
             Input::Column { scan, column } => {
                 let columns = &self.scans[*scan].columns;
                 let found = columns.iter().find(|(own, _)| own == column);
@@ -412,15 +479,16 @@ impl Running {
         beside.synchronize()
     }
 
-    /// How long setting arrays took, and each pipeline; all are done.
+    /// How long setting arrays took, and each step; all are done.
     pub fn times(&self) -> Result<Vec<Duration>> {
-        let pairs = self.marks.windows(2);
-        let times = pairs.map(|pair| {
-            Ok(Duration::from_secs_f32(
-                pair[1].elapsed_ms_since(&pair[0])?.max(0.0) / 1e3,
-            ))
-        });
-        times.collect()
+        let steps = self.marks.iter().map(|(of, _)| of + 1).max().unwrap_or(0);
+        let mut times = vec![Duration::ZERO; steps];
+        for pair in self.marks.windows(2) {
+            let (of, end) = &pair[1];
+            let took = end.elapsed_ms_since(&pair[0].1)?.max(0.0) / 1e3;
+            times[*of] += Duration::from_secs_f32(took);
+        }
+        Ok(times)
     }
 
     /// The first words of an array.

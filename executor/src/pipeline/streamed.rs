@@ -26,9 +26,22 @@ const CHUNKS_AT_ONCE: [u64; 3] = [4, 3, 2];
 /// A scan that goes to the device in chunks, and the segments of each.
 pub struct StreamedScan {
     pub scan: usize,
-    pub chunks: Vec<Range<usize>>,
+    /// Of each pass that differs from others.
+    chunks: Vec<Vec<Range<usize>>>,
     /// How many are on the device at once.
     at_once: usize,
+}
+
+impl StreamedScan {
+    fn of_pass(&self, pass: u64) -> &[Range<usize>] {
+        let last = self.chunks.len().saturating_sub(1);
+        self.chunks.get(last.min(pass as usize)).map_or(&[], Vec::as_slice)
+    }
+
+    /// How many there are in all.
+    pub fn chunks(&self) -> usize {
+        self.chunks.iter().map(Vec::len).sum()
+    }
 }
 
 /// The scans that do, and the bytes of all of them together.
@@ -55,13 +68,22 @@ impl Streamed {
             let chunked = largest[..taken].iter().map(|&scan| {
                 let segments = fragment.scans[scan].table.segments();
                 let rows: Vec<u64> = segments.iter().map(|segment| segment.rows() as u64).collect();
-                let fits = |&at_once: &u64| Some((at_once, chunks(&rows, sizes[scan], room / at_once)?));
+                let passes = fragment.passes().map_or(1, |passes| passes.count);
+                let parts: Vec<Range<usize>> = match fragment.segments_of_pass(scan, 0) {
+                    Some(_) => (0..passes).filter_map(|pass| fragment.segments_of_pass(scan, pass)).collect(),
+                    None => vec![0..rows.len()],
+                };
+                let fits = |&at_once: &u64| {
+                    let of = |part: &Range<usize>| chunks(&rows, part, sizes[scan], room / at_once);
+                    Some((at_once, parts.iter().map(of).collect::<Option<Vec<_>>>()?))
+                };
                 let (at_once, chunks) = CHUNKS_AT_ONCE.iter().find_map(fits)?;
                 let at_once = at_once as usize;
                 Some(StreamedScan { scan, chunks, at_once })
             });
             if let Some(scans) = chunked.collect() {
-                let bytes = largest[..taken].iter().map(|&scan| sizes[scan]).sum();
+                let bytes = |&scan: &usize| (sizes[scan] as f64 * fragment.reads(scan)) as u64;
+                let bytes = largest[..taken].iter().map(bytes).sum();
                 return Ok(Self { bytes, scans });
             }
         }
@@ -100,13 +122,15 @@ fn resident(fragment: &Fragment, columns: &[Vec<u64>], chunked: &[usize]) -> u64
     sum
 }
 
-/// Segments of so many rows, which have so many bytes together, in chunks that fit the room; None: one alone does not.
-fn chunks(rows: &[u64], bytes: u64, room: u64) -> Option<Vec<Range<usize>>> {
+/// Some of the segments of so many rows, which have so many bytes together, in chunks that fit the room; None: one alone does
+/// not.
+fn chunks(rows: &[u64], part: &Range<usize>, bytes: u64, room: u64) -> Option<Vec<Range<usize>>> {
     let all = rows.iter().sum::<u64>().max(1);
     let chunk = room.min(CHUNK_BYTES_MAX);
     let mut chunks: Vec<Range<usize>> = vec![];
     let mut taken = 0;
-    for (at, rows) in rows.iter().enumerate() {
+    for at in part.clone() {
+        let rows = &rows[at];
         let own = (u128::from(bytes) * u128::from(*rows) / u128::from(all)) as u64;
         if own > room {
             return None;
@@ -198,19 +222,25 @@ impl Chunk {
         }
         copied.made.send(stream)?;
         COUNTS.bytes_to_device.add(held.iter().map(Held::bytes).sum());
-        let before = |end: usize| tiles(all[..end].iter().map(|segment| segment.rows())).len() as u64;
         Ok(Self {
             descriptors,
-            tiles: before(segments.start)..before(segments.end),
+            tiles: tiles_of(scan, segments),
             _held: held,
             _copied: Copied::default(),
         })
     }
 }
 
+/// The tiles of some of a scan's segments.
+pub fn tiles_of(scan: &Scan, segments: &Range<usize>) -> Range<u64> {
+    let all = scan.table.segments();
+    let before = |end: usize| tiles(all[..end].iter().map(|segment| segment.rows())).len() as u64;
+    before(segments.start)..before(segments.end)
+}
+
 /// Launches a pipeline for each chunk, and waits for the last.
 pub fn stream(
-    (scan, streamed): (&Scan, &StreamedScan),
+    (scan, streamed, pass): (&Scan, &StreamedScan, u64),
     computing: &Stream,
     cancelled: &AtomicBool,
     mut launch: impl FnMut(&Chunk) -> Result<()>,
@@ -218,7 +248,7 @@ pub fn stream(
     let copying = computing.device().stream()?;
     let mut under_way: VecDeque<(Chunk, Event)> = VecDeque::new();
     let mut run = || {
-        for segments in &streamed.chunks {
+        for segments in streamed.of_pass(pass) {
             if cancelled.load(Ordering::Relaxed) {
                 return Err(GpuError::Cancelled);
             }
@@ -255,7 +285,7 @@ mod tests {
     #[test]
     fn chunks_have_all_segments_once_and_fit() {
         for (segments, room) in [(1, 5), (5, 5), (64, 50), (64, 10)] {
-            let found = chunks(&vec![1000; segments], 5 * segments as u64, room).expect("each segment has 5 bytes");
+            let found = chunks(&vec![1000; segments], &(0..segments), 5 * segments as u64, room).expect("each segment has 5 bytes");
             let all: Vec<usize> = found.iter().cloned().flatten().collect();
             assert_eq!(all, (0..segments).collect::<Vec<_>>());
             assert!(
@@ -263,7 +293,7 @@ mod tests {
                 "{found:?} of {room}"
             );
         }
-        assert_eq!(chunks(&[1000; 3], 15, 4), None, "no segment fits");
-        assert_eq!(chunks(&[], 0, 0), Some(vec![]));
+        assert_eq!(chunks(&[1000; 3], &(0..3), 15, 4), None, "no segment fits");
+        assert_eq!(chunks(&[], &(0..0), 0, 0), Some(vec![]));
     }
 }

@@ -39,7 +39,7 @@ impl Top {
 /// The rows of a flow that may be among the first.
 pub fn made(fragment: &mut Fragment, mut flow: Flow, schema: &SchemaRef, top: &Top) -> Translated<Made> {
     let Ordered { word, bits } = flow.translator.ordered(&top.expr, top.options)?;
-    let all = Made::of(fragment, &mut flow, |_| true)?;
+    let all = Made::of(fragment, &mut flow, |_| true)?.gathered(fragment);
     let words = fragment.array(all.room, 8, None);
     let to = flow.array(Input::Array(words), "u64");
     flow.line(&format!("{to}[at] = {word};"));

@@ -7,6 +7,7 @@ use datafusion::physical_expr::expressions::Column;
 
 use super::super::flow::{Flow, codes, is_unique};
 use super::super::fragment::Fragment;
+use super::super::passes::{ScanColumn, Stage};
 use crate::aggregate::GroupSpec;
 use crate::codegen::{Translated, c_number, c_type};
 
@@ -21,6 +22,10 @@ pub struct Coded {
     pub texts: Option<ArrayRef>,
     /// Of a text whose word is a hash.
     pub text: Option<Whole>,
+    /// The scan's column that has its values.
+    pub equals: Option<ScanColumn>,
+    /// Of a key whose values are those of a pass: C++ of the first, and how many there are.
+    pub pass: Option<(String, u64)>,
 }
 
 /// A text of a table's column as a key.
@@ -35,9 +40,11 @@ pub struct Whole {
 impl Coded {
     /// How many values it can have, null included.
     pub fn span(&self) -> u64 {
-        let values = u64::try_from(self.high - self.low)
-            .unwrap_or(u64::MAX)
-            .saturating_add(1);
+        let all = u64::try_from(self.high - self.low).unwrap_or(u64::MAX);
+        let values = match &self.pass {
+            Some((_, values)) => *values,
+            None => all.saturating_add(1),
+        };
         values.saturating_add(u64::from(self.null.is_some()))
     }
 }
@@ -70,6 +77,7 @@ pub fn keys(fragment: &Fragment, flow: &mut Flow, spec: &GroupSpec) -> Translate
     let (mut keys, mut late) = (vec![], vec![]);
     for (at, (expr, _)) in spec.keys.iter().enumerate() {
         let known = column(flow, expr);
+        let equals = known.as_ref().and_then(|(_, col)| col.equals);
         if let Some((index, col)) = &known {
             let given = flow.current()[*index].given.clone();
             if codes(&given).is_some() {
@@ -83,6 +91,8 @@ pub fn keys(fragment: &Fragment, flow: &mut Flow, spec: &GroupSpec) -> Translate
                     data_type: given.data_type.clone(),
                     texts: given.texts.clone(),
                     text: None,
+                    equals: None,
+                    pass: None,
                 });
                 continue;
             }
@@ -120,6 +130,8 @@ pub fn keys(fragment: &Fragment, flow: &mut Flow, spec: &GroupSpec) -> Translate
                 data_type: value.data_type,
                 texts: None,
                 text: None,
+                equals: None,
+                pass: None,
             });
             continue;
         }
@@ -155,10 +167,14 @@ pub fn keys(fragment: &Fragment, flow: &mut Flow, spec: &GroupSpec) -> Translate
                     scan,
                     column: own,
                 }),
+                equals: None,
+                pass: None,
             });
             continue;
         }
         let (word, (low, high)) = flow.word(&value)?;
+        let passes = fragment.passes().filter(|passes| flow.stage == Stage::Pass && passes.has(equals));
+        let pass = passes.map(|passes| (flow.pass_bounds().0, passes.length));
         keys.push(Coded {
             word,
             low,
@@ -167,6 +183,8 @@ pub fn keys(fragment: &Fragment, flow: &mut Flow, spec: &GroupSpec) -> Translate
             data_type: value.data_type,
             texts: None,
             text: None,
+            equals,
+            pass,
         });
     }
     Ok((keys, late))
@@ -176,7 +194,11 @@ pub fn keys(fragment: &Fragment, flow: &mut Flow, spec: &GroupSpec) -> Translate
 pub fn number(keys: &[Coded], spans: &[u64]) -> String {
     let mut number = String::from("0ull");
     for (key, span) in keys.iter().zip(spans) {
-        let digit = format!("(u64)({} - ({}))", key.word, c_number(key.low));
+        let low = match &key.pass {
+            Some((low, _)) => low.clone(),
+            None => c_number(key.low),
+        };
+        let digit = format!("(u64)({} - ({low}))", key.word);
         let digit = match &key.null {
             Some(null) => format!("({null} ? {}ull : {digit})", span - 1),
             None => digit,

@@ -93,6 +93,7 @@ pub fn listed(
             Key {
                 data_type: key.data_type,
                 texts: key.texts,
+                equals: key.equals,
                 range: (key.low, key.high),
                 place,
             },
@@ -122,6 +123,7 @@ pub fn listed(
             Key {
                 data_type: late.data_type,
                 texts: None,
+                equals: None,
                 range: (0, 0),
                 place,
             },

@@ -27,6 +27,7 @@ use tenon_gpu::tuning::{PIPELINE_THREADS, PIPELINE_TILE};
 
 use super::flow::Flow;
 use super::fragment::{Fragment, Input, Source};
+use super::passes::{ScanColumn, Stage};
 use crate::aggregate::GroupSpec;
 use crate::codegen::{Range, Translated};
 
@@ -58,12 +59,16 @@ pub struct Grouping {
     pub groups: Groups,
     /// How many the planner expects.
     expected: Option<u64>,
+    /// When they are there.
+    pub stage: Stage,
 }
 
 /// A key of the result.
 pub struct Key {
     pub data_type: DataType,
     pub texts: Option<ArrayRef>,
+    /// The scan's column that has its values.
+    pub equals: Option<ScanColumn>,
     /// What its words can be.
     pub range: Range,
     pub place: KeyLocation,
@@ -71,11 +76,13 @@ pub struct Key {
 
 /// Where a key's values are.
 pub enum KeyLocation {
-    /// A digit of the group's number: `number / stride % span`, from `low` on; the last is null, where there are nulls.
+    /// A digit of the group's number: `number / stride % span`, from `low` on, or in a pass from its first value; the last
+    /// is null, where there are nulls.
     Digit {
         stride: u64,
         span: u64,
         low: i64,
+        in_pass: bool,
         nullable: bool,
     },
     /// A word of the group's key; the last word says which keys are null.
@@ -131,6 +138,7 @@ pub fn group(
     distinct: &[bool],
     estimate: Option<usize>,
 ) -> Translated<Grouping> {
+    let first = fragment.arrays.len();
     let mut cells = Cells::default();
     let mut states = vec![];
     for (at, (aggregate, filter)) in spec.aggregates.iter().zip(&spec.filters).enumerate() {
@@ -146,6 +154,12 @@ pub fn group(
         distinct: false,
     });
     let (keys, late) = keys(fragment, &mut flow, spec)?;
+    fragment.grouped.extend(keys.iter().filter_map(|key| key.equals));
+    // Groups of one pass have no rows in others if a key says so.
+    let stage = match flow.stage {
+        Stage::Pass if keys.iter().all(|key| key.pass.is_none()) => Stage::After,
+        other => other,
+    };
     let thread_rows = thread_rows(fragment, &flow);
     let mut distincts = Distincts::default();
     let updates = cells
@@ -171,7 +185,7 @@ pub fn group(
     let expected = estimate.map(|groups| groups as u64);
     let count = (!numbered).then(|| fragment.array(1, 4, Some(0)));
     let capacity = match count {
-        Some(count) => fragment.table(count, groups_max, expected),
+        Some(count) => fragment.table(count, stage, groups_max, expected),
         None => slots,
     };
     // The words of all cells, one array each.
@@ -196,6 +210,7 @@ pub fn group(
         rows_max: (!flow.multiplied).then_some(flow.rows_max),
         groups: Groups::One,
         expected,
+        stage,
     };
     if let Some(count) = count {
         flow.far = true;
@@ -205,7 +220,9 @@ pub fn group(
             groups_max,
             capacity,
         };
-        return listed(fragment, flow, result, (keys, late), taken, groups);
+        let listed = listed(fragment, flow, result, (keys, late), taken, groups);
+        fragment.arrays_of(stage, first);
+        return listed;
     }
     let number = number(&keys, &spans);
     let mut stride = 1;
@@ -214,11 +231,13 @@ pub fn group(
         places.push(Key {
             data_type: key.data_type.clone(),
             texts: key.texts.clone(),
+            equals: key.equals,
             range: (key.low, key.high),
             place: KeyLocation::Digit {
                 stride,
                 span: *span,
                 low: key.low as i64,
+                in_pass: key.pass.is_some(),
                 nullable: key.null.is_some(),
             },
         });
@@ -253,6 +272,7 @@ pub fn group(
         }
     }
     flow.finish(fragment)?;
+    fragment.arrays_of(stage, first);
     Ok(result)
 }
 
@@ -277,6 +297,7 @@ impl Grouping {
                 *slots,
                 (self.words[*counted][0], self.expected),
                 &mut self.words,
+                self.stage,
             )?);
         }
         Ok(())
@@ -289,10 +310,12 @@ fn put_together(
     slots: u64,
     (counted, expected): (usize, Option<u64>),
     words: &mut [Vec<usize>],
+    stage: Stage,
 ) -> Translated<(usize, usize)> {
     let mut flow = Flow::new(Source::Numbers(slots), Arc::new(Schema::empty()), slots);
+    flow.stage = stage;
     let count = fragment.array(1, 4, Some(0));
-    let groups = fragment.table(count, slots, expected);
+    let groups = fragment.table(count, stage, slots, expected);
     let numbers = fragment.array(groups, 4, None);
     let counted = flow.array(Input::Array(counted), "const u64");
     flow.only_if(&format!("{counted}[row] != 0"));

@@ -26,6 +26,7 @@ impl Grouping {
         };
         let mut flow = Flow::new(source, Arc::clone(&spec.schema), rows_max);
         flow.room = room;
+        flow.stage = self.stage;
         if let Groups::Numbered { counted, .. } = self.groups {
             let counted = flow.array(Input::Array(self.words[counted][0]), "const u64");
             flow.only_if(&format!("{counted}[row] != 0"));
@@ -34,6 +35,7 @@ impl Grouping {
         for key in &self.keys {
             let mut column = self.key_column(fragment, &mut flow, key);
             column.unique = self.keys.len() == 1;
+            column.equals = key.equals;
             columns.push(column);
         }
         for at in 0..self.states.len() {
@@ -50,13 +52,17 @@ impl Grouping {
                     stride,
                     span,
                     low,
+                    in_pass,
                     nullable,
                 },
                 _,
             ) => {
                 let digit = format!("(row / {stride}ull % {span}ull)");
                 let null = nullable.then(|| format!("{digit} == {}ull", span - 1));
-                let low = c_number((*low).into());
+                let low = match in_pass {
+                    true => flow.pass_bounds().0,
+                    false => c_number((*low).into()),
+                };
                 // The word of null is nobody's: what is looked up by it must be there.
                 let word = match &null {
                     Some(null) => format!("({null} ? {low} : {low} + (i64){digit})"),

@@ -17,10 +17,11 @@ use super::compile;
 use super::flow::{Col, Flow};
 use super::fragment::{Fragment, Input};
 use super::made::Made;
+use super::passes::{Passes, joined};
 use crate::codegen::{Given, Translated};
 use crate::join::JoinExec;
 pub use table::Test;
-use table::{Table, words};
+use table::{Table, equals, words};
 
 /// A join with the side that gets a table, and the side that looks rows up there: an outer join's preserved side does.
 struct Sides<'a> {
@@ -98,6 +99,14 @@ pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {
     }
     let mut flow = compile::flow(fragment, sides.probe)?;
     table.allows(flow.rows_max)?;
+    let compared: Vec<_> = table.equals.iter().copied().zip(equals(&flow, sides.probe_keys)).collect();
+    let both = compared.iter().filter_map(|(build, probe)| build.zip(*probe));
+    fragment.equal.extend(both);
+    let by_key = |passes: &Arc<Passes>| compared.iter().any(|(build, probe)| passes.has(*build) && passes.has(*probe));
+    let by_key = fragment.passes().is_some_and(by_key);
+    let stages = (table.made.stage, flow.stage);
+    let (probing, stage) = joined(stages, by_key, sides.join_type, spec.null_aware)?;
+    flow.stage = probing;
     let (keys, null) = words(&mut flow, sides.probe_keys, spec.null_equal)?;
     if keys.iter().map(|key| &key.data_type).ne(&table.types) {
         return Err("keys of different types".into());
@@ -126,7 +135,9 @@ pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {
             joining.put_out(&mut flow, None)?;
         }
         Right | Full => {
+            let first = joining.fragment.arrays.len();
             let marks = (sides.join_type == Full).then(|| joining.fragment.array(table.made.room, 1, Some(0)));
+            joining.fragment.arrays_of(table.made.stage, first);
             let any = flow.translator.define_truth("false".into()).value;
             let missing = flow.translator.define_truth("false".into()).value;
             let last = format!("if ({missing}) break;");
@@ -172,7 +183,9 @@ pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {
             joining.put_out(&mut flow, None)?;
         }
         _ => {
+            let first = joining.fragment.arrays.len();
             let marks = joining.fragment.array(table.made.room, 1, Some(0));
+            joining.fragment.arrays_of(table.made.stage, first);
             let array = flow.array(Input::Array(marks), "u8");
             // A NOT IN knows no row of whose key it cannot say that it is another: whether there are rows, and null ones.
             let seen = spec.null_aware.then(|| joining.fragment.array(2, 4, Some(0)));
@@ -186,6 +199,7 @@ pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {
             joining.each_match(&mut flow, &keys, (&head, &next), &format!("{array}[{row}] = 1;"))?;
             flow.finish(joining.fragment)?;
             let mut flow = marked(joining.fragment, join, &table, marks)?;
+            flow.stage = stage;
             if let Some(seen) = seen {
                 let seen = flow.array(Input::Array(seen), "const u32");
                 flow.only_if(&format!("{seen}[1] == 0"));

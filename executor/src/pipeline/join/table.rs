@@ -9,6 +9,7 @@ use super::super::compile;
 use super::super::flow::{Col, Flow};
 use super::super::fragment::{Fragment, Input};
 use super::super::made::Made;
+use super::super::passes::{ScanColumn, Stage};
 use super::Sides;
 use crate::codegen::{Range, Translated, c_number};
 
@@ -34,11 +35,15 @@ pub struct Table {
     pub test: Option<Test>,
     /// Of a NOT IN, where there may be nulls: the array of which rows' keys are.
     pub null_keys: Option<usize>,
+    /// The scans' columns that have the keys' values.
+    pub equals: Vec<Option<ScanColumn>>,
 }
 
 #[derive(Clone)]
 enum Index {
     Range(Range),
+    /// Of the values of a pass.
+    Pass,
     /// Buckets less one, and the keys by row.
     Hash(u64, Vec<usize>),
     /// There is no key: all rows are one chain, from the last to the first.
@@ -50,12 +55,18 @@ pub struct Test {
     bits: usize,
     index: Index,
     types: Vec<DataType>,
+    stage: Stage,
 }
 
 impl Test {
     /// How many keys there are.
     pub fn keys(&self) -> usize {
         self.types.len()
+    }
+
+    /// When it is known.
+    pub fn stage(&self) -> Stage {
+        self.stage
     }
 
     /// Rows of the flow with such keys go on if they may have a partner.
@@ -129,6 +140,8 @@ impl Table {
     /// Ends the build side in a table.
     pub fn build(fragment: &mut Fragment, sides: &Sides<'_>) -> Translated<Table> {
         let mut flow = compile::flow(fragment, sides.build)?;
+        let (first, stage) = (fragment.arrays.len(), flow.stage);
+        let equals = equals(&flow, sides.build_keys);
         let whole = flow.is_whole();
         let unique = has_unique_key(&flow, sides.build_keys);
         let spec = sides.join.spec();
@@ -152,7 +165,9 @@ impl Table {
         }
         if keys.is_empty() {
             flow.finish(fragment)?;
+            fragment.arrays_of(stage, first);
             return Ok(Table {
+                equals,
                 heads: made.count,
                 next: Some(made.count),
                 chained: None,
@@ -167,7 +182,16 @@ impl Table {
         // Where rows are not known to be few, so that the code is the same whatever was seen.
         let rows = if fragment.is_sparing() { made.room } else { made.rows_max };
         let allowed = RANGE_ALWAYS.max(rows.saturating_mul(RANGE_PER_ROW));
+        let passes = fragment.passes().cloned();
+        let passes = passes.filter(|passes| stage == Stage::Pass && passes.length <= allowed);
         let (index, buckets, bucket) = match &keys[..] {
+            [Word { word, .. }]
+                if let Some(passes) = &passes
+                    && passes.has(equals[0]) =>
+            {
+                let (low, _) = flow.pass_bounds();
+                (Index::Pass, passes.length, format!("(u64)({word} - {low})"))
+            }
             [Word { word, range, .. }] if length(*range) <= allowed => (
                 Index::Range(*range),
                 length(*range),
@@ -193,10 +217,11 @@ impl Table {
         };
         let heads = fragment.array(buckets, 4, Some(0));
         let heads_at = flow.array(Input::Array(heads), "u32");
-        let single = unique && matches!(index, Index::Range(_));
+        let by_value = matches!(index, Index::Range(_) | Index::Pass);
+        let single = unique && by_value;
         let next = (!single).then(|| fragment.array(made.room, 4, None));
         // In a range of keys, rows of one place have one key.
-        let chained = (next.is_some() && matches!(index, Index::Range(_))).then(|| fragment.array(1, 4, Some(0)));
+        let chained = (next.is_some() && by_value).then(|| fragment.array(1, 4, Some(0)));
         match next {
             None => flow.line(&format!("{heads_at}[{bucket}] = at + 1;")),
             Some(next) => {
@@ -211,7 +236,7 @@ impl Table {
         let types: Vec<DataType> = keys.iter().map(|key| key.data_type.clone()).collect();
         let mut test = None;
         // All rows of a table that has most values of a range would rule nothing out.
-        let rules_out = !(whole && matches!(index, Index::Range(_)) && made.rows_max * 2 >= buckets);
+        let rules_out = !(whole && by_value && made.rows_max * 2 >= buckets);
         if rules_out && sides.build_side == JoinSide::Left && !sides.join.filters().is_empty() {
             // Of hashes there are more bits than buckets, so that few are set by others.
             let (index, length) = match &index {
@@ -231,10 +256,13 @@ impl Table {
                 bits,
                 index,
                 types: types.clone(),
+                stage,
             });
         }
         flow.finish(fragment)?;
+        fragment.arrays_of(stage, first);
         Ok(Table {
+            equals,
             made,
             heads,
             next,
@@ -316,6 +344,14 @@ fn bucket(flow: &mut Flow, index: &Index, keys: &[String], null: Option<&str>) -
                 Some(format!("{key} >= {low} && {key} <= {high}")),
             )
         }
+        Index::Pass => {
+            let key = &keys[0];
+            let (low, high) = flow.pass_bounds();
+            (
+                format!("(u64)({key} - {low})"),
+                Some(format!("{key} >= {low} && {key} <= {high}")),
+            )
+        }
         Index::All => ("0".into(), None),
         Index::Hash(mask, _) => {
             let mask = flow.number(*mask);
@@ -330,6 +366,12 @@ fn hash(keys: &[String]) -> String {
     let words = keys.iter();
     let hash = words.fold("0ull".to_string(), |hash, key| format!("mixed({hash}, (u64){key})"));
     format!("({hash} >> 3)")
+}
+
+/// The scans' columns that have all values of these keys.
+pub fn equals(flow: &Flow, keys: &[PhysicalExprRef]) -> Vec<Option<ScanColumn>> {
+    let equals = |key: &PhysicalExprRef| flow.columns.get(key.downcast_ref::<Column>()?.index())?.equals;
+    keys.iter().map(equals).collect()
 }
 
 /// Whether no two rows of the build side have one key, as statistics prove it.

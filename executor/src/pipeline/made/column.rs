@@ -12,6 +12,7 @@ use tenon_gpu::memory::{DeviceBuffer, Element};
 use super::super::aggregated::{Aggregated, Cell};
 use super::super::flow::{Col, Flow, codes};
 use super::super::fragment::{Fragment, Input};
+use super::super::passes::ScanColumn;
 use super::super::result::at_positions;
 use super::super::run::Running;
 use crate::codegen::{Given, Inputs, Range, Translated, c_type};
@@ -26,6 +27,7 @@ pub struct Column {
     pub range: Option<Range>,
     pub origin: Option<(usize, usize)>,
     pub unique: bool,
+    pub equals: Option<ScanColumn>,
 }
 
 /// How its values lie in arrays.
@@ -186,6 +188,7 @@ impl Column {
             range,
             origin: col.origin,
             unique: col.unique,
+            equals: col.equals,
         })
     }
 
@@ -215,6 +218,7 @@ impl Column {
             range: None,
             origin: None,
             unique: false,
+            equals: None,
         }
     }
 
@@ -288,6 +292,8 @@ impl Column {
             position,
             unique: self.unique,
             aggregated: None,
+            // Rows that are missing have no value of it.
+            equals: self.equals.filter(|_| missing.is_none()),
         }
     }
 }

@@ -10,6 +10,7 @@ use tenon_gpu::memory::DeviceBuffer;
 
 use super::flow::{Col, Flow};
 use super::fragment::{Fragment, Input};
+use super::passes::Stage;
 use super::run::Running;
 use crate::codegen::Translated;
 use crate::gpu_error::to_datafusion;
@@ -26,6 +27,8 @@ pub struct Made {
     columns: Vec<Option<Column>>,
     /// Whether a row may be there more than once.
     pub multiplied: bool,
+    /// When its rows are there.
+    pub stage: Stage,
 }
 
 impl Made {
@@ -57,7 +60,16 @@ impl Made {
             room,
             columns,
             multiplied: flow.multiplied,
+            stage: flow.stage,
         })
+    }
+
+    /// The same, of the rows of all passes.
+    pub fn gathered(self, fragment: &Fragment) -> Self {
+        Self {
+            stage: fragment.gathered(),
+            ..self
+        }
     }
 
     /// The array that rows of such flows are counted in, how many there may be, and how many get room.
@@ -74,8 +86,9 @@ impl Made {
         let count = fragment.array(1, 4, Some(0));
         let expected = flows.iter().map(|flow| flow.expected).try_fold(0, |sum, own| Some(own?.saturating_add(sum)));
         let room = match flows {
-            [flow] if flow.is_whole() => fragment.table(count, most, Some(most)),
-            _ => fragment.table(count, most, expected),
+            [flow] if flow.is_whole() => fragment.table(count, flow.stage, most, Some(most)),
+            [flow] => fragment.table(count, flow.stage, most, expected),
+            _ => fragment.table(count, fragment.gathered(), most, expected),
         };
         (count, rows_max, room)
     }

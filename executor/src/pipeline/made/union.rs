@@ -50,6 +50,7 @@ impl Made {
             room,
             columns,
             multiplied,
+            stage: fragment.gathered(),
         })
     }
 }
@@ -169,5 +170,6 @@ fn put(fragment: &mut Fragment, flows: &mut [Flow], index: usize, kind: Kind, ro
         range,
         origin,
         unique: false,
+        equals: None,
     })
 }

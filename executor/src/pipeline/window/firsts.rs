@@ -20,7 +20,7 @@ pub fn firsts(fragment: &mut Fragment, steps: &Steps<'_>) -> Translated<Flow> {
     let keys = fields(&mut rows, keys)?;
     let order = spec.aggregates.first().map_or(&[][..], |first| first.order_bys());
     let order = fields(&mut rows, order.iter().map(|own| (&own.expr, own.options)))?;
-    let made = Made::of(fragment, &mut rows, |_| true)?;
+    let made = Made::of(fragment, &mut rows, |_| true)?.gathered(fragment);
     let [keys, order] = [keys, order].map(|words| {
         let words = words.into_iter().filter(|(_, bits)| *bits > 0).collect();
         put(fragment, &mut rows, &made, words, "at")

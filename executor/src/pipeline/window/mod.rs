@@ -71,7 +71,7 @@ pub fn flow(fragment: &mut Fragment, plan: &Arc<dyn ExecutionPlan>, exprs: &[Arc
     let partition = first.partition_by().iter().map(|expr| (expr, SortOptions::default()));
     let partition = fields(&mut rows, partition)?;
     let order = fields(&mut rows, first.order_by().iter().map(|own| (&own.expr, own.options)))?;
-    let made = Made::of(fragment, &mut rows, |_| true)?;
+    let made = Made::of(fragment, &mut rows, |_| true)?.gathered(fragment);
     let [partition, order] = [partition, order].map(|words| {
         // What all rows have in common orders nothing.
         let words = words.into_iter().filter(|(_, bits)| *bits > 0).collect();

@@ -35,6 +35,7 @@ pub fn grown(fragment: &mut Fragment, tree: usize, leaves: u64) -> Translated<()
     for pair in levels.windows(2) {
         let [below, own] = [pair[0], pair[1]];
         let mut flow = Flow::new(Source::Numbers(own), Arc::new(Schema::empty()), own);
+        flow.stage = fragment.gathered();
         let nodes = flow.array(Input::Array(tree), "u64");
         let (first_at, below_at) = (flow.number(first), flow.number(below));
         flow.line(&format!(
