@@ -388,8 +388,10 @@ async fn random(limits: &[&str]) -> Result<()> {
         }
     }
     println!("fragments::random: {queries} queries, {on_device} on the device, {in_passes} in passes");
-    let least = if limits.len() == 1 { queries / 3 } else { queries / 8 };
-    ensure!(queries < 8 || on_device > least, "{on_device} of {queries} on the device");
-    ensure!(queries < 200 || limits.len() == 1 || in_passes > 0, "no passes in {queries} queries");
+    let share = if limits.len() == 1 { 3 } else { 8 };
+    let enough = queries < 8 || on_device * share > queries;
+    ensure!(enough, "{on_device} of {queries} on the device");
+    let passes = queries < 200 || limits.len() == 1 || in_passes > 0;
+    ensure!(passes, "no passes in {queries} queries");
     Ok(())
 }

@@ -14,7 +14,7 @@ use tenon_gpu::GpuError;
 use super::compiled::{Compiled, ReservedBatch};
 use super::cost::Work;
 use super::fragment::Source;
-use super::kept::{FormOf, Kept};
+use super::kept::{Again, FormOf, Kept};
 use super::passes::Stage;
 use super::prepare::in_background;
 use super::run::Running;
@@ -32,7 +32,7 @@ use crate::options::{DeviceChoice, JoinOperator, JoinOptions};
 use crate::scan::ScanExec;
 
 /// How often a run begins anew with more room for its tables, before it is the CPU's.
-const ATTEMPTS: usize = 3;
+const ATTEMPTS: usize = 4;
 
 /// Where a node ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,13 +71,13 @@ pub async fn rows(
     kept: &Arc<Kept>,
     context: &Arc<TaskContext>,
     report: &Report,
-) -> Result<Option<ReservedBatch>> {
+) -> Result<Option<(ReservedBatch, Option<Again>)>> {
     let (found, ran) = match try_run(plan, top, kept, context, report).await? {
-        Ok((found, 0)) => (Some(found), Ran::Device(0)),
-        Ok(((batch, reservation), above)) => {
+        Ok((found, 0, again)) => (Some((found, again)), Ran::Device(0)),
+        Ok(((batch, reservation), above, again)) => {
             let batch = applied(plan, above, batch)?;
             reservation.try_resize(batch_bytes(&batch))?;
-            (Some((batch, reservation)), Ran::Device(above))
+            (Some(((batch, reservation), again)), Ran::Device(above))
         }
         Err(why) => (None, Ran::Host(why)),
     };
@@ -100,7 +100,7 @@ async fn try_run(
     kept: &Arc<Kept>,
     context: &Arc<TaskContext>,
     report: &Report,
-) -> Result<std::result::Result<(ReservedBatch, usize), Refused>> {
+) -> Result<std::result::Result<(ReservedBatch, usize, Option<Again>), Refused>> {
     let options = JoinOptions::of(context.session_config());
     let operators = [JoinOperator::Auto, JoinOperator::Hj];
     if options.device == DeviceChoice::Cpu || !operators.contains(&options.operator) {
@@ -141,7 +141,14 @@ async fn try_run(
         }
     };
     let fragment = &compiled.fragment;
-    let mut work = compiled.work(kept.host_s());
+    let mut work = compiled.work();
+    let again = Again {
+        in_chunks: !streamed.is_empty(),
+    };
+    // The rest is there when it comes again.
+    let is_there = work.absent_bytes <= streamed.bytes;
+    work.seen_cpu_s = kept.host_s();
+    work.seen_gpu_s = kept.device_s(again.in_chunks).filter(|_| is_there);
     // They are copied each time.
     work.absent_bytes = work.absent_bytes.max(streamed.bytes);
     let failed = |error: GpuError| {
@@ -176,6 +183,7 @@ async fn try_run(
     report.bytes("bytes_read", work.read_bytes);
     report.bytes("bytes_to_gpu", work.absent_bytes);
     report.bytes("state_bytes", fragment.array_bytes());
+    let again = (is_there && ready.is_some()).then_some(again);
     let _queued = Queued::enter(Some(work.gpu_s(&machine)));
     // What runs again is under way at once and over soon: another thread would wake up too late.
     let at_hand = ready.filter(|_| work.absent_bytes == 0 && streamed.is_empty() && !fragment.waits());
@@ -221,7 +229,7 @@ async fn try_run(
             let _timer = reading.timer();
             compiled.read(&running, &pool).map_err(|error| error.to_string())
         };
-        return Ok(run.await.map(|rows| (rows, above)).map_err(Some));
+        return Ok(run.await.map(|rows| (rows, above, again)).map_err(Some));
     }
     let run = move |compiled: &Compiled, streamed: &Streamed, cancelled: &AtomicBool| {
         let mut running = {
@@ -251,7 +259,7 @@ async fn try_run(
         let _timer = reading.timer();
         compiled.read(&running, &pool).map_err(|error| error.to_string())
     };
-    let (plan, top) = (Arc::clone(plan), top.cloned());
+    let (plan, top, kept) = (Arc::clone(plan), top.cloned(), Arc::clone(kept));
     let repeated = move |cancelled: &AtomicBool| {
         let (mut compiled, mut streamed) = (compiled, streamed);
         for _ in 1..ATTEMPTS {
@@ -261,8 +269,13 @@ async fn try_run(
             let (Err(_), Some(sizes)) = (&found, sizes) else {
                 return found;
             };
-            let larger = Compiled::of(&plan, top.as_ref(), &sizes).map(Arc::new);
-            let larger = larger.and_then(|larger| room.fitted(larger));
+            let larger = match compiled.fragment.once {
+                true => {
+                    let larger = Compiled::of(&plan, top.as_ref(), &sizes).map(Arc::new);
+                    larger.and_then(|larger| room.fitted(larger))
+                }
+                false => room.form(|form| kept.form(&plan, top.as_ref(), form)),
+            };
             let Ok((larger, chunks)) = larger else { return found };
             if !options.wait_for_compile && !matches!(larger.known(device), Ok(Some(_))) {
                 return found;
@@ -272,7 +285,7 @@ async fn try_run(
         run(&compiled, &streamed, cancelled)
     };
     let found = on_a_thread(move |cancelled| Ok(repeated(cancelled))).await?;
-    Ok(found.map(|rows| (rows, above)).map_err(Some))
+    Ok(found.map(|rows| (rows, above, again)).map_err(Some))
 }
 
 /// Device memory that there is for a query: what it may touch, and what is free of others' arrays.
@@ -290,7 +303,11 @@ impl Room {
         let arrays = compiled.fragment.array_bytes();
         if arrays > self.free {
             let mb = |bytes: u64| bytes >> 20;
-            return Err(format!("{} MiB of device memory, {} are free", mb(arrays), mb(self.free)));
+            return Err(format!(
+                "{} MiB of device memory, {} are free",
+                mb(arrays),
+                mb(self.free)
+            ));
         }
         let streamed = compiled.streamed(self.limit)?;
         Ok((compiled, streamed))

@@ -99,7 +99,12 @@ impl Compiled {
         Err(refused.unwrap_or_else(|| "nothing to run".into()))
     }
 
-    fn of_root(plan: &Arc<dyn ExecutionPlan>, top: Option<&Top>, (above, as_rows): (usize, bool), sizes: &Sizes) -> Translated<Self> {
+    fn of_root(
+        plan: &Arc<dyn ExecutionPlan>,
+        top: Option<&Top>,
+        (above, as_rows): (usize, bool),
+        sizes: &Sizes,
+    ) -> Translated<Self> {
         let mut fragment = Fragment::new(sizes.clone());
         let unreadable = || Err("rows of types that the device does not give back".into());
         let steps = Steps::of(plan).transpose()?;
@@ -202,6 +207,16 @@ impl Compiled {
         tables.into_iter().any(|(rows, (_, room))| rows > room)
     }
 
+    /// Rows that tables have at least in all passes together, of those that were full in a run; 0: of others.
+    pub fn least_rows(&self) -> Vec<u64> {
+        let least = |(rows, (count, room)): (&u64, &(usize, u64))| match rows > room {
+            true => rows.saturating_mul(GROWN).saturating_mul(self.fragment.times(*count)),
+            false => 0,
+        };
+        let rows = self.rows.known().unwrap_or_default();
+        rows.iter().zip(&self.fragment.tables).map(least).collect()
+    }
+
     /// Sizes for the next run of the same that are better than those that it was made with: after a run those that tables
     /// had, after one in which tables were full larger ones.
     pub fn better_sizes(&self) -> Option<Sizes> {
@@ -241,7 +256,7 @@ impl Compiled {
     }
 
     /// Its sizes now.
-    pub fn work(&self, seen_cpu_s: Option<f64>) -> Work {
+    pub fn work(&self) -> Work {
         let mut work = Work {
             rows: self.fragment.scans.iter().map(|scan| scan.table.rows()).sum(),
             pipelines: self.fragment.launches(),
@@ -249,7 +264,6 @@ impl Compiled {
             ordered_words: self.fragment.ordered_words,
             given_values: self.given_values,
             grouped_values: self.grouped_values,
-            seen_cpu_s,
             ..Work::default()
         };
         let mut known = HashSet::new();
@@ -355,7 +369,6 @@ fn given_as(field: &FieldRef) -> u64 {
         _ => 1,
     }
 }
-
 
 fn counted(batch: RecordBatch, pool: &Arc<dyn MemoryPool>) -> Result<ReservedBatch> {
     let reservation = MemoryConsumer::new("rows of the device").register(pool);

@@ -57,8 +57,9 @@ pub struct Work {
     pub grouped_values: u64,
     /// Work of others on the device that it waits for.
     pub queued_s: f64,
-    /// What the CPU took when it did the same before.
+    /// What the CPU took when it did the same before, and what the device did.
     pub seen_cpu_s: Option<f64>,
+    pub seen_gpu_s: Option<f64>,
 }
 
 impl Work {
@@ -101,25 +102,35 @@ impl Work {
             + ordered_s
             + self.given_values as f64 * GIVEN_VALUE_S
             + self.grouped_values as f64 * GROUPED_VALUE_S;
-        self.queued_s.min(TURN_S + TURNS * running_s) + RUN_S + running_s
+        let running_s = self.seen_gpu_s.unwrap_or(RUN_S + running_s);
+        self.queued_s.min(TURN_S + TURNS * running_s) + running_s
     }
 
+    /// What was seen has its copies in it.
     pub fn copying_s(&self, machine: &CostParameters) -> f64 {
-        self.absent_bytes as f64 / machine.gpu.to_device_bytes_per_s
+        if self.seen_gpu_s.is_some() {
+            return 0.0;
+        }
+        self.absent_bytes as f64 / machine.gpu.pinned_to_device_bytes_per_s
     }
 
     /// Whether the GPU is clearly faster with what it must copy, or without.
     pub fn pays(&self, machine: &CostParameters, cores: usize, with_copies: bool) -> bool {
         let copying_s = if with_copies { self.copying_s(machine) } else { 0.0 };
-        (self.gpu_s(machine) + copying_s) * CLEARLY < self.cpu_s(machine, cores)
+        let clearly = match self.seen_cpu_s.and(self.seen_gpu_s) {
+            Some(_) => 1.0,
+            None => CLEARLY,
+        };
+        (self.gpu_s(machine) + copying_s) * clearly < self.cpu_s(machine, cores)
     }
 
     /// Both in words.
     pub fn told(&self, machine: &CostParameters, cores: usize) -> String {
         let ms = |seconds: f64| seconds * 1e3;
         format!(
-            "{:.1} ms expected on gpu, {:.1} of copies before, {:.1} {}on cpu",
+            "{:.1} ms {} on gpu, {:.1} of copies before, {:.1} {}on cpu",
             ms(self.gpu_s(machine)),
+            if self.seen_gpu_s.is_some() { "seen" } else { "expected" },
             ms(self.copying_s(machine)),
             ms(self.cpu_s(machine, cores)),
             if self.seen_cpu_s.is_some() { "seen " } else { "" }
@@ -201,6 +212,12 @@ mod tests {
         assert!(seen(500.0).pays(&machine, 16, true));
         assert!(!seen(5.0).pays(&machine, 16, true));
         assert!(seen(5.0).told(&machine, 16).contains("5.0 seen on cpu"));
+        let both = |gpu: f64, cpu: f64| Work {
+            seen_gpu_s: Some(gpu / 1e3),
+            ..seen(cpu)
+        };
+        assert!(both(4.9, 5.0).pays(&machine, 16, true), "nothing is guessed");
+        assert!(!both(5.1, 5.0).pays(&machine, 16, true));
     }
 
     /// More rows never make the other place the better one again.

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -25,7 +25,7 @@ use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 
 use super::attempt::{Ran, Report, rows};
-use super::kept::Kept;
+use super::kept::{Again, Kept};
 use super::top::Top;
 use crate::per_execution::{MadeOnce, PerExecution};
 
@@ -39,7 +39,8 @@ pub struct OffloadExec {
     top: Option<Top>,
     compiled: Compilation,
     found: PerExecution<MadeOnce<Option<Found>>>,
-    host: PerExecution<HostRun>,
+    device: PerExecution<Timed>,
+    host: PerExecution<Timed>,
     ran: Arc<Mutex<Option<Ran>>>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -63,29 +64,34 @@ fn share(rows: usize, batch_rows: usize, partition: usize, partitions: usize) ->
     }
 }
 
-/// How long the CPU takes for what might have run on the device.
+/// How long a run takes until all rows are taken, on the device or on the CPU.
 #[derive(Default)]
-struct HostRun {
+struct Timed {
     begun: OnceLock<Instant>,
     ended: AtomicUsize,
     failed: AtomicBool,
 }
 
-impl HostRun {
+impl Timed {
+    /// The run begins, if it has not.
+    fn begin(&self) -> Instant {
+        *self.begun.get_or_init(Instant::now)
+    }
+
     /// The rows of one of so many partitions. Once all have ended the time is noted: what is given up tells nothing.
     fn timed(
         self: Arc<Self>,
         rows: SendableRecordBatchStream,
         partitions: usize,
-        kept: Arc<Kept>,
+        note: impl Fn(Duration) + Send + 'static,
     ) -> SendableRecordBatchStream {
-        let begun = *self.begun.get_or_init(Instant::now);
+        let begun = self.begin();
         let (schema, own) = (rows.schema(), Arc::clone(&self));
         let rows = rows.inspect_err(move |_| own.failed.store(true, Ordering::Relaxed));
         let end = futures::stream::poll_fn(move |_| {
             let last = self.ended.fetch_add(1, Ordering::Relaxed) + 1 == partitions;
             if last && !self.failed.load(Ordering::Relaxed) {
-                kept.note_host(begun.elapsed());
+                note(begun.elapsed());
             }
             Poll::Ready(None)
         });
@@ -98,6 +104,8 @@ impl HostRun {
 struct Found {
     batch: RecordBatch,
     _reservation: MemoryReservation,
+    /// Whether the same takes as long again.
+    again: Option<Again>,
 }
 
 impl OffloadExec {
@@ -107,6 +115,7 @@ impl OffloadExec {
             top: None,
             compiled: Compilation::default(),
             found: PerExecution::default(),
+            device: PerExecution::default(),
             host: PerExecution::default(),
             ran: Arc::default(),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -189,7 +198,8 @@ impl ExecutionPlan for OffloadExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let shared = self.found.get_or_make(&context, MadeOnce::default);
-        let host = self.host.get_or_make(&context, HostRun::default);
+        let device = self.device.get_or_make(&context, Timed::default);
+        let host = self.host.get_or_make(&context, Timed::default);
         let (input, top, kept) = (Arc::clone(&self.input), self.top.clone(), Arc::clone(&self.compiled.0));
         let report = Report {
             ran: Arc::clone(&self.ran),
@@ -199,6 +209,7 @@ impl ExecutionPlan for OffloadExec {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         // Larger than other batches: a sort of one batch merges nothing.
         let batch_rows = context.session_config().batch_size().max(1) * BATCHES_AT_ONCE;
+        let own_partitions = self.properties().output_partitioning().partition_count();
         // Rows of equal keys stay together where they are promised to.
         let partitions = match self.properties().output_partitioning() {
             Partitioning::Hash(..) => 1,
@@ -207,14 +218,19 @@ impl ExecutionPlan for OffloadExec {
         let output = async move {
             let found = shared
                 .get_or_make(async {
+                    device.begin();
                     let found = rows(&input, top.as_ref(), &kept, &context, &report).await?;
-                    Ok(found.map(|(batch, _reservation)| Found { batch, _reservation }))
+                    Ok(found.map(|((batch, _reservation), again)| Found {
+                        batch,
+                        _reservation,
+                        again,
+                    }))
                 })
                 .await?;
             let Some(found) = found else {
                 let rows = input.execute(partition, context)?;
                 let partitions = input.output_partitioning().partition_count();
-                return Ok::<_, DataFusionError>(host.timed(rows, partitions, kept));
+                return Ok::<_, DataFusionError>(host.timed(rows, partitions, move |took| kept.note_host(took)));
             };
             let own = share(found.batch.num_rows(), batch_rows, partition, partitions);
             let batch = found.batch.slice(own.start, own.len());
@@ -225,7 +241,14 @@ impl ExecutionPlan for OffloadExec {
                 .map(|start| Ok(batch.slice(start, batch_rows.min(batch.num_rows() - start))))
                 .collect();
             let slices = futures::stream::iter(slices);
-            Ok(Box::pin(RecordBatchStreamAdapter::new(batch.schema(), slices)) as SendableRecordBatchStream)
+            let rows = Box::pin(RecordBatchStreamAdapter::new(batch.schema(), slices));
+            let all = own_partitions;
+            let again = found.again;
+            Ok(device.timed(rows, all, move |took| {
+                if let Some(again) = again {
+                    kept.note_device(again, took);
+                }
+            }))
         };
         let output = futures::stream::once(output).try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), output)))

@@ -223,9 +223,9 @@ impl Fragment {
             }
             // In every run of the same there are as many, but for ties.
             (Some(Some(seen)), _) => seen.saturating_add(seen / 16).saturating_add(ROWS_BESIDE_SEEN),
-            (_, Some(expected)) if self.sizes.sparing => {
-                (expected >> self.sizes.fewer_bits).saturating_mul(2).saturating_add(ROWS_BESIDE_EXPECTED)
-            }
+            (_, Some(expected)) if self.sizes.sparing => (expected >> self.sizes.fewer_bits)
+                .saturating_mul(2)
+                .saturating_add(ROWS_BESIDE_EXPECTED),
             _ => rows_max,
         };
         let room = room.clamp(1, rows_max.max(1));
@@ -253,7 +253,9 @@ impl Fragment {
 
     /// The arrays from this one on are of what is there in this stage.
     pub fn arrays_of(&mut self, stage: Stage, first: usize) {
-        self.arrays[first..].iter_mut().for_each(|array| array.in_pass = stage == Stage::Pass);
+        self.arrays[first..]
+            .iter_mut()
+            .for_each(|array| array.in_pass = stage == Stage::Pass);
     }
 
     /// All steps are there: in which order they run, and where arrays lie.
@@ -271,7 +273,10 @@ impl Fragment {
 
     /// How often all segments of a scan are read.
     pub fn reads(&self, scan: usize) -> f64 {
-        let is_own = |step: &Step| step.pipeline().is_some_and(|own| matches!(own.source, Source::Scan(own) if own == scan));
+        let is_own = |step: &Step| {
+            step.pipeline()
+                .is_some_and(|own| matches!(own.source, Source::Scan(own) if own == scan))
+        };
         let at = self.steps.iter().position(is_own);
         let in_passes = at.is_some_and(|at| self.stages[at] == Stage::Pass);
         let Some(passes) = self.passes().filter(|_| in_passes) else {
@@ -300,11 +305,19 @@ impl Fragment {
 
     /// Bytes of the arrays that are set first, those of each pass once for each.
     pub fn set_bytes(&self) -> u64 {
-        let set = self.arrays.iter().filter(|array| array.fill.is_some());
+        let set = (0..self.arrays.len()).filter(|&array| self.arrays[array].fill.is_some());
         set.fold(0, |sum, array| {
-            let times = if array.in_pass { self.pass_count() } else { 1 };
-            sum.saturating_add(array.bytes.saturating_mul(times))
+            let bytes = self.arrays[array].bytes.saturating_mul(self.times(array));
+            sum.saturating_add(bytes)
         })
+    }
+
+    /// How often an array is made anew.
+    pub fn times(&self, array: usize) -> u64 {
+        match self.arrays[array].in_pass {
+            true => self.pass_count(),
+            false => 1,
+        }
     }
 
     fn pass_count(&self) -> u64 {

@@ -23,13 +23,48 @@ const CLASSES_TRIED: usize = 3;
 /// A plan's form as a fragment, or why it has none.
 type Form = Translated<Arc<Compiled>>;
 
+/// Forms with room for all rows that there may be, or were seen; for those that are expected, or were seen; and the same in
+/// passes.
+#[derive(Default)]
+struct Forms {
+    made: [Option<Form>; 3],
+    /// Rows that each table has at least in all passes together, as far as tables were full; 0: it was not.
+    least: Vec<u64>,
+}
+
 #[derive(Default)]
 pub struct Kept {
-    /// With room for all rows that there may be, or were seen; for those that are expected, or were seen; and the same in
-    /// passes.
-    forms: Mutex<[Option<Form>; 3]>,
-    /// The shortest time that the CPU has taken, in nanoseconds; 0: none was seen.
-    host_ns: AtomicU64,
+    forms: Mutex<Forms>,
+    /// The shortest time that the CPU has taken.
+    host: Shortest,
+    /// The shortest that the device has, with all columns there, and with some in chunks.
+    device: [Shortest; 2],
+}
+
+/// A run on the device that takes as long again: nothing was compiled, and no columns were copied but in chunks.
+#[derive(Clone, Copy, Debug)]
+pub struct Again {
+    pub in_chunks: bool,
+}
+
+/// The shortest of times, in nanoseconds; 0: there was none.
+#[derive(Default)]
+struct Shortest(AtomicU64);
+
+impl Shortest {
+    fn note(&self, took: Duration) {
+        let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let least = |seen: u64| Some(if seen == 0 { took } else { seen.min(took) });
+        // The closure always gives a value.
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, least);
+    }
+
+    fn seconds(&self) -> Option<f64> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => None,
+            ns => Some(ns as f64 / 1e9),
+        }
+    }
 }
 
 /// Which form.
@@ -53,32 +88,32 @@ impl Kept {
             FormOf::Passes(_) => 2,
         };
         let made = |sizes: &Sizes| Compiled::of(plan, top, sizes).map(Arc::new);
-        let better = match &forms[at] {
-            None => None,
+        let known = match &forms.made[at] {
             Some(Err(why)) => return Err(why.clone()),
-            Some(Ok(compiled)) => match (compiled.better_sizes(), of) {
-                (Some(sizes), _) => Some(made(&sizes)),
-                (None, FormOf::Passes(fits)) if !fits(compiled) => None,
-                (None, _) => return Ok(Arc::clone(compiled)),
-            },
+            other => other.as_ref().and_then(|form| form.clone().ok()),
         };
-        let form = match (better, of) {
-            (Some(better), FormOf::Passes(fits)) if !better.as_ref().is_ok_and(fits) => {
-                let was_too_small = |form: &Form| form.as_ref().is_ok_and(|own| own.was_too_small());
-                match forms[at].as_ref().is_some_and(was_too_small) {
-                    true => Err("more rows than there is memory for".into()),
-                    false => in_passes(forms, fits, made),
+        let better = match &known {
+            None => None,
+            Some(compiled) => {
+                forms.learn(compiled);
+                match (compiled.better_sizes(), of) {
+                    (Some(sizes), _) => Some(made(&sizes)),
+                    (None, FormOf::Passes(fits)) if !fits(compiled) => None,
+                    (None, _) => return Ok(Arc::clone(compiled)),
                 }
             }
+        };
+        let form = match (better, of) {
+            (Some(better), FormOf::Passes(fits)) if !better.as_ref().is_ok_and(fits) => forms.in_passes(fits, made),
             (Some(better), _) => better,
-            (None, FormOf::Passes(fits)) => in_passes(forms, fits, made),
+            (None, FormOf::Passes(fits)) => forms.in_passes(fits, made),
             (None, _) => made(&Sizes {
                 sparing: at > 0,
-                seen: seen(forms),
+                seen: forms.seen(),
                 ..Sizes::default()
             }),
         };
-        forms[at] = match &form {
+        forms.made[at] = match &form {
             // The next execution has other values.
             Ok(compiled) if compiled.fragment.once => None,
             other => Some(other.clone()),
@@ -88,62 +123,83 @@ impl Kept {
 
     /// The CPU has done the same in this time.
     pub fn note_host(&self, took: Duration) {
-        let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).max(1);
-        let least = |seen: u64| Some(if seen == 0 { took } else { seen.min(took) });
-        // The closure always gives a value.
-        let _ = self.host_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, least);
+        self.host.note(took);
     }
 
-    /// What it took, in seconds.
+    /// The device has done it in this time.
+    pub fn note_device(&self, again: Again, took: Duration) {
+        self.device[usize::from(again.in_chunks)].note(took);
+    }
+
+    /// What the CPU took, in seconds.
     pub fn host_s(&self) -> Option<f64> {
-        match self.host_ns.load(Ordering::Relaxed) {
-            0 => None,
-            ns => Some(ns as f64 / 1e9),
+        self.host.seconds()
+    }
+
+    /// What the device took.
+    pub fn device_s(&self, in_chunks: bool) -> Option<f64> {
+        self.device[usize::from(in_chunks)].seconds()
+    }
+}
+
+impl Forms {
+    /// Notes of which tables the form had too little room for.
+    fn learn(&mut self, compiled: &Compiled) {
+        let rows = compiled.least_rows();
+        self.least.resize(rows.len(), 0);
+        for (least, rows) in self.least.iter_mut().zip(rows) {
+            *least = rows.max(*least);
         }
     }
-}
 
-/// How many rows tables have where there are no passes.
-fn seen(forms: &[Option<Form>]) -> Vec<Option<u64>> {
-    let known = forms[..2].iter().flatten().filter_map(|form| form.as_ref().ok());
-    known.filter_map(|form| form.seen()).next().unwrap_or_default()
-}
+    /// How many rows tables have where there are no passes.
+    fn seen(&self) -> Vec<Option<u64>> {
+        let known = self.made[..2].iter().flatten().filter_map(|form| form.as_ref().ok());
+        known.filter_map(|form| form.seen()).next().unwrap_or_default()
+    }
 
-/// A form in the fewest passes that let it fit, by the key of which there are most rows that this is so of; else one with
-/// room for fewer rows than are expected, which often are less than that.
-fn in_passes(
-    forms: &[Option<Form>],
-    fits: &dyn Fn(&Arc<Compiled>) -> bool,
-    made: impl Fn(&Sizes) -> Form,
-) -> Form {
-    let whole = forms.iter().flatten().find_map(|form| form.clone().ok());
-    let whole = whole.map_or_else(|| made(&Sizes::default()), Ok)?;
-    let classes = whole.classes();
-    let mut refused = "no key to have passes by".to_string();
-    for fewer_bits in FEWER_BITS {
-        for class in classes.iter().take(CLASSES_TRIED) {
-            for bits in 0..=PASSES_MAX.ilog2() {
-                let passes = Passes::of(class, 1 << bits);
-                if bits > 0 && passes.is_none() {
-                    break;
-                }
-                let sizes = Sizes {
-                    sparing: true,
-                    fewer_bits,
-                    passes: passes.map(Arc::new),
-                    seen: seen(forms),
-                    seen_whole: bits > 0,
-                };
-                match made(&sizes) {
-                    Ok(compiled) if fits(&compiled) => return Ok(compiled),
-                    Ok(_) => refused = format!("more memory than there is in {PASSES_MAX} passes"),
-                    Err(why) => {
-                        refused = why;
+    /// The same, or at least so many.
+    fn seen_or_least(&self) -> Vec<Option<u64>> {
+        let seen = self.seen();
+        let tables = seen.len().max(self.least.len());
+        let least = |table: usize| self.least.get(table).copied().filter(|least| *least > 0);
+        (0..tables)
+            .map(|table| seen.get(table).copied().flatten().max(least(table)))
+            .collect()
+    }
+
+    /// A form in the fewest passes that let it fit, by the key of which there are most rows that this is so of; else one with
+    /// room for fewer rows than are expected, which often are less than that.
+    fn in_passes(&self, fits: &dyn Fn(&Arc<Compiled>) -> bool, made: impl Fn(&Sizes) -> Form) -> Form {
+        let whole = self.made.iter().flatten().find_map(|form| form.clone().ok());
+        let whole = whole.map_or_else(|| made(&Sizes::default()), Ok)?;
+        let classes = whole.classes();
+        let mut refused = "no key to have passes by".to_string();
+        for fewer_bits in FEWER_BITS {
+            for class in classes.iter().take(CLASSES_TRIED) {
+                for bits in 0..=PASSES_MAX.ilog2() {
+                    let passes = Passes::of(class, 1 << bits);
+                    if bits > 0 && passes.is_none() {
                         break;
+                    }
+                    let sizes = Sizes {
+                        sparing: true,
+                        fewer_bits,
+                        passes: passes.map(Arc::new),
+                        seen: self.seen_or_least(),
+                        seen_whole: true,
+                    };
+                    match made(&sizes) {
+                        Ok(compiled) if fits(&compiled) => return Ok(compiled),
+                        Ok(_) => refused = format!("more memory than there is in {PASSES_MAX} passes"),
+                        Err(why) => {
+                            refused = why;
+                            break;
+                        }
                     }
                 }
             }
         }
+        Err(refused)
     }
-    Err(refused)
 }

@@ -21,10 +21,12 @@ impl Layout {
         let passes = fragment.in_passes();
         let lives = lives(fragment).into_iter().zip(&fragment.arrays);
         // What passes share is needed from the first to the last.
-        let lives = lives.map(|((first, last), array)| match first < passes.end && last >= passes.start {
-            true if !array.in_pass => (first.min(passes.start), last.max(passes.end.saturating_sub(1))),
-            _ => (first, last),
-        });
+        let lives = lives.map(
+            |((first, last), array)| match first < passes.end && last >= passes.start {
+                true if !array.in_pass => (first.min(passes.start), last.max(passes.end.saturating_sub(1))),
+                _ => (first, last),
+            },
+        );
         Self::within(&fragment.arrays, &lives.collect::<Vec<_>>(), fragment.steps.len())
     }
 
@@ -44,7 +46,8 @@ impl Layout {
             // Elements of any width fit in.
             let bytes = spec.bytes.next_multiple_of(size_of::<i128>() as u64);
             let shared = bytes >= SHARED_BYTES_MIN;
-            let free = (0..layout.slots.len()).filter(|&slot| shared && free_after[slot].is_some_and(|end| end < first));
+            let free =
+                (0..layout.slots.len()).filter(|&slot| shared && free_after[slot].is_some_and(|end| end < first));
             // The smallest that is large enough, else the largest, which grows.
             let fits = |slot: usize| match layout.slots[slot] >= bytes {
                 true => (0, layout.slots[slot]),
@@ -132,7 +135,11 @@ mod tests {
     fn arrays_of_different_times_share_memory() {
         let arrays = [array(8, None), array(4, Some(0)), array(6, Some(0)), array(9, None)];
         let layout = Layout::within(&arrays, &[(0, 1), (1, 3), (2, 2), (3, 3)], 4);
-        assert_eq!(layout.slots, [9 * MIB, 4 * MIB], "the first one's is taken twice, and grows");
+        assert_eq!(
+            layout.slots,
+            [9 * MIB, 4 * MIB],
+            "the first one's is taken twice, and grows"
+        );
         assert_eq!(layout.slot_of, [0, 1, 0, 0]);
         assert_eq!(layout.set_before, [vec![], vec![], vec![2], vec![]]);
         assert!(layout.is_set_first(1) && !layout.is_set_first(2));
@@ -158,7 +165,10 @@ mod tests {
                 assert!(layout.slots[layout.slot_of[a]] >= arrays[a].bytes);
                 for b in 0..a {
                     let meet = lives[a].0 <= lives[b].1 && lives[b].0 <= lives[a].1;
-                    assert!(!meet || layout.slot_of[a] != layout.slot_of[b], "{a} and {b} of {lives:?}");
+                    assert!(
+                        !meet || layout.slot_of[a] != layout.slot_of[b],
+                        "{a} and {b} of {lives:?}"
+                    );
                 }
             }
         }

@@ -43,7 +43,9 @@ pub struct Passes {
 impl Passes {
     /// In about so many parts; None: there are not as many values.
     pub fn of(class: &Class, count: u64) -> Option<Self> {
-        let values = u64::try_from(i128::from(class.high) - i128::from(class.low)).ok()?.checked_add(1)?;
+        let values = u64::try_from(i128::from(class.high) - i128::from(class.low))
+            .ok()?
+            .checked_add(1)?;
         let length = values.div_ceil(count);
         Some(Self {
             columns: class.columns.clone(),
@@ -131,7 +133,10 @@ pub fn classes(fragment: &Fragment) -> Vec<Class> {
         both.dedup();
         classes.push(both);
     }
-    let mut known: Vec<Class> = classes.into_iter().filter_map(|columns| class(fragment, columns)).collect();
+    let mut known: Vec<Class> = classes
+        .into_iter()
+        .filter_map(|columns| class(fragment, columns))
+        .collect();
     known.sort_by_key(|class| std::cmp::Reverse(class.rows));
     known
 }
@@ -211,6 +216,10 @@ mod tests {
             assert!(next > high.into(), "{low} to {high} in {count}");
         }
         assert_eq!(Passes::of(&class(3, 3), 8), None, "one value has no parts");
-        assert_eq!(Passes::of(&class(i64::MIN, i64::MAX), 8), None, "more values than words tell");
+        assert_eq!(
+            Passes::of(&class(i64::MIN, i64::MAX), 8),
+            None,
+            "more values than words tell"
+        );
     }
 }

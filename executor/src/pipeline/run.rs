@@ -158,7 +158,10 @@ impl Running {
         }
         let begun = stream.record()?;
         let layout = fragment.layout();
-        let memory = layout.slots.iter().map(|bytes| with_room(&stream, || stream.alloc::<u8>(*bytes)));
+        let memory = layout
+            .slots
+            .iter()
+            .map(|bytes| with_room(&stream, || stream.alloc::<u8>(*bytes)));
         let memory = memory.collect::<Result<Vec<_>>>()?;
         let bytes = fragment.arrays.iter().map(|spec| spec.bytes);
         let mut running = Running {
@@ -266,7 +269,8 @@ impl Running {
     fn set(&mut self, array: usize, spec: &ArraySpec) -> Result<()> {
         let Some(byte) = spec.fill else { return Ok(()) };
         let (slot, bytes) = self.places[array];
-        self.stream.set_bytes(self.memory[slot].view_mut().slice(0..bytes)?, byte)
+        self.stream
+            .set_bytes(self.memory[slot].view_mut().slice(0..bytes)?, byte)
     }
 
     fn early(&self, results: &[Part]) -> Result<(Together, HashMap<Part, usize>)> {
@@ -350,7 +354,10 @@ impl Running {
 
     fn add_up(&mut self, step: &Sums, cancelled: &AtomicBool) -> Result<()> {
         let rows = self.count(step.count, step.rows_max, cancelled)?;
-        let Ok([from, to]) = self.memory.get_disjoint_mut([self.places[step.from].0, self.places[step.to].0]) else {
+        let Ok([from, to]) = self
+            .memory
+            .get_disjoint_mut([self.places[step.from].0, self.places[step.to].0])
+        else {
             return Err(GpuError::Invalid("sums in the place of what is added up".into()));
         };
         macro_rules! sums {
@@ -374,8 +381,7 @@ impl Running {
             .collect();
         let of_chunk = |input: &Input| match (chunk, input, step.source) {
             (Some(chunk), Input::Column { scan, column }, Source::Scan(own)) if *scan == own => {
-                let found = chunk.descriptors.iter().find(|(own, _)| own == column);
-                found.map(|(_, descriptors)| descriptors.ptr().0)
+                chunk.descriptors(*column)
             }
             _ => None,
         };
@@ -393,9 +399,7 @@ impl Running {
                 };
                 IterationSpace::Tiles(all.slice(own.clone())?, own.start)
             }
-            Source::Made { count, room } => {
-                IterationSpace::Made(DevicePtr::new(self.array(count).ptr().0), room)
-            }
+            Source::Made { count, room } => IterationSpace::Made(DevicePtr::new(self.array(count).ptr().0), room),
             Source::Numbers(rows) => IterationSpace::Known(rows),
         };
         let launched = Launch {

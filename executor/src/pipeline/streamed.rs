@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tenon_gpu::memory::DeviceBuffer;
+use tenon_gpu::memory::{DeviceBuffer, PinnedBuffer};
 use tenon_gpu::pipeline::{SegmentColumn, tiles};
 use tenon_gpu::{Event, GpuError, Result, Stream};
 use tenon_storage::Segment;
@@ -68,11 +68,12 @@ impl Streamed {
             let chunked = largest[..taken].iter().map(|&scan| {
                 let segments = fragment.scans[scan].table.segments();
                 let rows: Vec<u64> = segments.iter().map(|segment| segment.rows() as u64).collect();
-                let passes = fragment.passes().map_or(1, |passes| passes.count);
-                let parts: Vec<Range<usize>> = match fragment.segments_of_pass(scan, 0) {
-                    Some(_) => (0..passes).filter_map(|pass| fragment.segments_of_pass(scan, pass)).collect(),
-                    None => vec![0..rows.len()],
+                let passes = match fragment.segments_of_pass(scan, 0) {
+                    Some(_) => fragment.passes().map_or(1, |passes| passes.count),
+                    None => 1,
                 };
+                let part = |pass: u64| fragment.segments_of_pass(scan, pass).unwrap_or(0..rows.len());
+                let parts: Vec<Range<usize>> = (0..passes).map(part).collect();
                 let fits = |&at_once: &u64| {
                     let of = |part: &Range<usize>| chunks(&rows, part, sizes[scan], room / at_once);
                     Some((at_once, parts.iter().map(of).collect::<Option<Vec<_>>>()?))
@@ -168,8 +169,9 @@ fn is_streamable(fragment: &Fragment, scan: usize) -> bool {
 
 /// Some segments' columns on the device.
 pub struct Chunk {
-    /// The descriptors of each column, of all segments: those of others are empty.
-    pub descriptors: Vec<(usize, DeviceBuffer<SegmentColumn>)>,
+    columns: Vec<usize>,
+    /// The descriptors of each column, one after the other, of all segments: those of others are empty.
+    descriptors: DeviceBuffer<SegmentColumn>,
     /// Which of the table's tiles it has.
     pub tiles: Range<u64>,
     _held: Vec<Held>,
@@ -180,10 +182,17 @@ pub struct Chunk {
 #[derive(Default)]
 struct Copied {
     made: Made,
-    descriptors: Vec<Vec<SegmentColumn>>,
+    descriptors: Option<PinnedBuffer<SegmentColumn>>,
 }
 
 impl Chunk {
+    /// Where the descriptors of a column are.
+    pub fn descriptors(&self, column: usize) -> Option<u64> {
+        let at = self.columns.iter().position(|own| *own == column)?;
+        let bytes = self.descriptors.bytes() / self.columns.len() as u64;
+        Some(self.descriptors.ptr().0 + at as u64 * bytes)
+    }
+
     /// All of it is there until the stream was waited for.
     fn load(stream: &Stream, scan: &Scan, segments: &Range<usize>) -> Result<Self> {
         let mut copied = Copied::default();
@@ -203,10 +212,14 @@ impl Chunk {
     fn load_of(stream: &Stream, scan: &Scan, segments: &Range<usize>, copied: &mut Copied) -> Result<Self> {
         let all = scan.table.segments();
         let mut held = vec![];
-        let mut descriptors = vec![];
-        for &column in &scan.columns {
+        // The driver would wait for what is in the stream, to copy from memory that is not pinned.
+        let device = stream.device();
+        let descriptors = copied
+            .descriptors
+            .insert(device.pinned((scan.columns.len() * all.len()) as u64)?);
+        descriptors.fill(SegmentColumn::default());
+        for (own, &column) in descriptors.chunks_exact_mut(all.len().max(1)).zip(&scan.columns) {
             let codes = matches!(Stored::of(&scan.table, column), Ok(Stored::Code(_)));
-            let mut own = vec![SegmentColumn::default(); all.len()];
             for at in segments.clone() {
                 let segment: &Segment = &all[at];
                 let loaded = with_room(stream, || {
@@ -215,14 +228,13 @@ impl Chunk {
                 own[at] = loaded.descriptor();
                 held.push(loaded);
             }
-            // SAFETY: who holds the chunk has them until the stream was waited for.
-            let buffer = with_room(stream, || unsafe { stream.upload_later(&own) })?;
-            copied.descriptors.push(own);
-            descriptors.push((column, buffer));
         }
+        // SAFETY: who holds the chunk has them until the stream was waited for.
+        let descriptors = with_room(stream, || unsafe { stream.upload_later(descriptors) })?;
         copied.made.send(stream)?;
         COUNTS.bytes_to_device.add(held.iter().map(Held::bytes).sum());
         Ok(Self {
+            columns: scan.columns.clone(),
             descriptors,
             tiles: tiles_of(scan, segments),
             _held: held,
@@ -285,7 +297,8 @@ mod tests {
     #[test]
     fn chunks_have_all_segments_once_and_fit() {
         for (segments, room) in [(1, 5), (5, 5), (64, 50), (64, 10)] {
-            let found = chunks(&vec![1000; segments], &(0..segments), 5 * segments as u64, room).expect("each segment has 5 bytes");
+            let found = chunks(&vec![1000; segments], &(0..segments), 5 * segments as u64, room)
+                .expect("each segment has 5 bytes");
             let all: Vec<usize> = found.iter().cloned().flatten().collect();
             assert_eq!(all, (0..segments).collect::<Vec<_>>());
             assert!(

@@ -8,6 +8,7 @@ use crate::compile::{Program, Source};
 use crate::error::Result;
 use crate::launch::LaunchConfig;
 use crate::memory::{DeviceBuffer, DevicePtr, Element};
+use crate::pool::PinnedBuffer;
 use crate::stream::Stream;
 use crate::{kernel_params, source, tuning};
 
@@ -43,10 +44,10 @@ pub fn programs() -> Vec<Program> {
 }
 
 /// Copies that wait to be made together, and those that are under way: lives until the stream was waited for.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Pieces {
     waiting: Vec<Piece>,
-    sent: Vec<Vec<Piece>>,
+    sent: Vec<PinnedBuffer<Piece>>,
 }
 
 impl Pieces {
@@ -91,9 +92,13 @@ impl Pieces {
         }
         let device = stream.device();
         let kernel = device.load(&Program::new(&SOURCE))?.kernel::<PiecesParams>("pieces")?;
-        self.sent.push(std::mem::take(&mut self.waiting));
+        // The driver would wait for what is in the stream, to copy from other memory.
+        let mut sent = device.pinned::<Piece>(self.waiting.len() as u64)?;
+        sent.copy_from_slice(&self.waiting);
+        self.waiting.clear();
+        self.sent.push(sent);
         // SAFETY: the list is kept until this is dropped.
-        let list = unsafe { stream.upload_later(self.sent.last().map_or(&[][..], Vec::as_slice)) }?;
+        let list = unsafe { stream.upload_later(self.sent.last().map_or(&[][..], |list| list)) }?;
         let params = PiecesParams {
             pieces: DevicePtr::new(list.ptr().0),
             count: list.len(),

@@ -62,6 +62,63 @@ pub async fn in_chunks() -> Result<()> {
     Ok(())
 }
 
+/// Joins and groups whose tables do not fit: by ranges of a key that is in order in one table, in none in another and missing
+/// in some rows of a third; and rows of which there are far more than the planner expects.
+pub async fn in_passes() -> Result<()> {
+    let server = Server::start_with(&[], &[SIMULATOR])?;
+    let client = connected(&server).await?;
+    client
+        .batch_execute(
+            "CREATE TABLE t AS SELECT g AS k, g % 7 AS v, g % 10 AS x, g % 10 AS y, g % 10 AS z \
+             FROM generate_series(1, 300000) q (g); \
+             CREATE TABLE u AS SELECT g * 7919::bigint % 300007 AS k, g % 1000 AS w FROM generate_series(1, 200000) q (g); \
+             CREATE TABLE n AS SELECT CASE WHEN g % 9 > 0 THEN g * 31 % 250007 END AS k, g AS w \
+             FROM generate_series(1, 60000) q (g); \
+             CREATE TABLE d AS SELECT g AS v, g * 10 AS w FROM generate_series(0, 5) q (g)",
+        )
+        .await?;
+    let mut passes = 0;
+    for sql in [
+        "SELECT count(*), sum(t.v), sum(n.w) FROM t JOIN n ON t.k = n.k",
+        "SELECT t.v, count(*), sum(u.w), min(u.k) FROM t JOIN u ON t.k = u.k GROUP BY t.v ORDER BY t.v",
+        "SELECT count(*), count(n.w), sum(t.v) FROM t LEFT JOIN n ON t.k = n.k",
+        "SELECT count(*), count(t.k), sum(n.w) FROM n LEFT JOIN t ON t.k = n.k",
+        "SELECT count(*), count(t.k), count(n.w), sum(n.w) FROM n FULL JOIN t ON t.k = n.k",
+        "SELECT count(*), sum(w) FROM n WHERE EXISTS (SELECT FROM t WHERE t.k = n.k AND t.v <> n.w % 7)",
+        "SELECT count(*), sum(w) FROM n WHERE NOT EXISTS (SELECT FROM t WHERE t.k = n.k)",
+        "SELECT count(*), sum(v) FROM t WHERE k NOT IN (SELECT k FROM u)",
+        "SELECT k, count(*), sum(w) FROM n GROUP BY k HAVING count(*) > 1 OR k IS NULL OR k < 9 ORDER BY k",
+        "SELECT c, count(*) FROM (SELECT k, count(*) AS c FROM u GROUP BY k) q GROUP BY c ORDER BY c",
+        "SELECT t.k, t.v, sum(u.w) FROM t JOIN u ON t.k = u.k GROUP BY t.k, t.v ORDER BY 3 DESC, 1 LIMIT 7",
+        "SELECT d.w, count(*), sum(q.c) FROM (SELECT k, max(v) AS v, count(*) AS c FROM t GROUP BY k) q \
+         LEFT JOIN d ON d.v = q.v GROUP BY d.w ORDER BY d.w",
+        "SELECT count(DISTINCT t.k), count(DISTINCT u.w) FROM t JOIN u ON t.k = u.k WHERE t.v < 3",
+        "SELECT count(*), sum(b.k), sum(n.w) FROM t b JOIN n ON b.k = n.w WHERE b.x = 3 AND b.y = 3 AND b.z = 3",
+    ] {
+        let expected = on_cpu(&client, sql).await?;
+        for limit in ["700kB", "1500kB", "64MB"] {
+            client
+                .batch_execute(&format!("SET tenon.gpu_memory_limit = '{limit}'"))
+                .await?;
+            for run in 1..3 {
+                let own = rows(&client, sql).await?;
+                ensure!(
+                    own == expected,
+                    "{limit}, run {run}: {sql}: {own:?} where the CPU has {expected:?}"
+                );
+            }
+            let plan = rows(&client, &format!("EXPLAIN ANALYZE {sql}")).await?;
+            let has = |part: &str| plan.iter().flatten().flatten().any(|line| line.contains(part));
+            passes += usize::from(has(" passes "));
+            ensure!(limit != "64MB" || has("State Bytes"), "{sql}: {plan:?}");
+        }
+        client.batch_execute("SET tenon.gpu_memory_limit = '64MB'").await?;
+    }
+    println!("gpu::fragments_in_passes: {passes} times");
+    ensure!(passes >= 8, "in passes {passes} times");
+    Ok(())
+}
+
 /// Joins whose build keys are all different, or not, which only their pipelines find out.
 pub async fn in_chains() -> Result<()> {
     let server = Server::start_with(&[], &[SIMULATOR])?;

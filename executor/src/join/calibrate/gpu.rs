@@ -1,4 +1,5 @@
-//! The GPU's rates: the bus as joins use it (words from and to ordinary memory), device memory, launches.
+//! The GPU's rates: the bus as joins use it (words from and to ordinary memory), and from pinned memory as pipelines do; device
+//! memory, launches.
 
 use std::time::Instant;
 
@@ -29,6 +30,10 @@ pub fn measure(device: &Device, rates: &mut Gpu) -> Result<()> {
     );
     rates.to_device_bytes_per_s = bytes / up;
     rates.from_device_bytes_per_s = bytes / down;
+    let mut pinned = device.pinned::<u32>(words.len() as u64)?;
+    pinned.copy_from_slice(&words);
+    let up = timed(|| stream.copy_to_device(&pinned, there.view_mut()))?;
+    rates.pinned_to_device_bytes_per_s = bytes / up;
 
     let (from, mut to) = (
         stream.alloc_zeroed::<u8>(MEMORY_BYTES)?,

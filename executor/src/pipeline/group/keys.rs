@@ -173,7 +173,9 @@ pub fn keys(fragment: &Fragment, flow: &mut Flow, spec: &GroupSpec) -> Translate
             continue;
         }
         let (word, (low, high)) = flow.word(&value)?;
-        let passes = fragment.passes().filter(|passes| flow.stage == Stage::Pass && passes.has(equals));
+        let passes = fragment
+            .passes()
+            .filter(|passes| flow.stage == Stage::Pass && passes.has(equals));
         let pass = passes.map(|passes| (flow.pass_bounds().0, passes.length));
         keys.push(Coded {
             word,

@@ -99,10 +99,19 @@ pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {
     }
     let mut flow = compile::flow(fragment, sides.probe)?;
     table.allows(flow.rows_max)?;
-    let compared: Vec<_> = table.equals.iter().copied().zip(equals(&flow, sides.probe_keys)).collect();
+    let compared: Vec<_> = table
+        .equals
+        .iter()
+        .copied()
+        .zip(equals(&flow, sides.probe_keys))
+        .collect();
     let both = compared.iter().filter_map(|(build, probe)| build.zip(*probe));
     fragment.equal.extend(both);
-    let by_key = |passes: &Arc<Passes>| compared.iter().any(|(build, probe)| passes.has(*build) && passes.has(*probe));
+    let by_key = |passes: &Arc<Passes>| {
+        compared
+            .iter()
+            .any(|(build, probe)| passes.has(*build) && passes.has(*probe))
+    };
     let by_key = fragment.passes().is_some_and(by_key);
     let stages = (table.made.stage, flow.stage);
     let (probing, stage) = joined(stages, by_key, sides.join_type, spec.null_aware)?;

@@ -180,7 +180,11 @@ impl Table {
         }
         let length = |(low, high): Range| u64::try_from(high - low).unwrap_or(u64::MAX).saturating_add(1);
         // Where rows are not known to be few, so that the code is the same whatever was seen.
-        let rows = if fragment.is_sparing() { made.room } else { made.rows_max };
+        let rows = if fragment.is_sparing() {
+            made.room
+        } else {
+            made.rows_max
+        };
         let allowed = RANGE_ALWAYS.max(rows.saturating_mul(RANGE_PER_ROW));
         let passes = fragment.passes().cloned();
         let passes = passes.filter(|passes| stage == Stage::Pass && passes.length <= allowed);

@@ -84,7 +84,10 @@ impl Made {
         let rows_max = sum(&|flow| ended(flow, flow.rows_max)).min(all);
         let most = sum(&|flow| ended(flow, flow.room)).min(rows_max);
         let count = fragment.array(1, 4, Some(0));
-        let expected = flows.iter().map(|flow| flow.expected).try_fold(0, |sum, own| Some(own?.saturating_add(sum)));
+        let expected = flows
+            .iter()
+            .map(|flow| flow.expected)
+            .try_fold(0, |sum, own| Some(own?.saturating_add(sum)));
         let room = match flows {
             [flow] if flow.is_whole() => fragment.table(count, flow.stage, most, Some(most)),
             [flow] => fragment.table(count, flow.stage, most, expected),
