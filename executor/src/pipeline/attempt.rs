@@ -81,12 +81,15 @@ pub async fn rows(
         }
         Err(why) => (None, Ran::Host(why)),
     };
-    match ran {
+    match &ran {
         Ran::Device(_) => {
             COUNTS.fragments_on_device.add(1);
             count_scans(plan);
         }
-        Ran::Host(Some(_)) => COUNTS.fragments_on_cpu.add(1),
+        Ran::Host(Some(why)) => {
+            tracing::debug!(why, "a fragment is the CPU's");
+            COUNTS.fragments_on_cpu.add(1);
+        }
         // There is no device, or the session wants none.
         Ran::Host(None) => {}
     }

@@ -33,7 +33,7 @@ use crate::codegen::Translated;
 use crate::memory_size::batch_bytes;
 
 /// The host takes a text out of those of its table, which lies anywhere.
-const TEXT_AS_NUMBERS: u64 = 5;
+const TEXT_AS_NUMBERS: u64 = 20;
 
 /// A table that was full gets room for so many times the rows that it then had.
 const GROWN: u64 = 4;

@@ -47,9 +47,9 @@ pub struct Again {
     pub in_chunks: bool,
 }
 
-/// The shortest of times, in nanoseconds; 0: there was none.
+/// The shortest of times, in nanoseconds; 0: there was none; and how many there were.
 #[derive(Default)]
-struct Shortest(AtomicU64);
+struct Shortest(AtomicU64, AtomicU64);
 
 impl Shortest {
     fn note(&self, took: Duration) {
@@ -57,11 +57,14 @@ impl Shortest {
         let least = |seen: u64| Some(if seen == 0 { took } else { seen.min(took) });
         // The closure always gives a value.
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, least);
+        self.1.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn seconds(&self) -> Option<f64> {
+    /// In seconds, of so many or more.
+    fn of(&self, times: u64) -> Option<f64> {
         match self.0.load(Ordering::Relaxed) {
             0 => None,
+            _ if self.1.load(Ordering::Relaxed) < times => None,
             ns => Some(ns as f64 / 1e9),
         }
     }
@@ -133,12 +136,12 @@ impl Kept {
 
     /// What the CPU took, in seconds.
     pub fn host_s(&self) -> Option<f64> {
-        self.host.seconds()
+        self.host.of(1)
     }
 
-    /// What the device took.
+    /// What the device took. One run tells little: it may have waited for memory, and then none would follow.
     pub fn device_s(&self, in_chunks: bool) -> Option<f64> {
-        self.device[usize::from(in_chunks)].seconds()
+        self.device[usize::from(in_chunks)].of(2)
     }
 }
 
