@@ -280,6 +280,9 @@ async fn try_run(
                 false => room.form(|form| kept.form(&plan, top.as_ref(), form)),
             };
             let Ok((larger, chunks)) = larger else { return found };
+            if larger.fragment.tables == compiled.fragment.tables {
+                return found;
+            }
             if !options.wait_for_compile && !matches!(larger.known(device), Ok(Some(_))) {
                 return found;
             }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_plan::sorts::sort::SortExec;
@@ -31,9 +31,6 @@ use super::top::{self, Top};
 use crate::aggregate::{GroupExec, GroupSpec, finished};
 use crate::codegen::Translated;
 use crate::memory_size::batch_bytes;
-
-/// The host takes a text out of those of its table, which lies anywhere.
-const TEXT_AS_NUMBERS: u64 = 20;
 
 /// A table that was full gets room for so many times the rows that it then had.
 const GROWN: u64 = 4;
@@ -172,9 +169,12 @@ impl Compiled {
         }
         fragment.lay_out();
         let given = |plan| expected(plan).unwrap_or(u64::MAX);
-        let given_rows = match &ends {
-            Ends::Rows(made, _) if top.is_none() => made.room.min(given(plan)),
-            Ends::Sorted(sorted, _) => sorted.rows_max().min(given(plan)),
+        let given_values = match &ends {
+            Ends::Rows(made, _) if top.is_none() => made.room.min(given(plan)).saturating_mul(made.row_as_numbers()),
+            Ends::Sorted(sorted, _) => {
+                let rows = sorted.rows_max().min(given(plan));
+                rows.saturating_mul(sorted.row_as_numbers())
+            }
             _ => 0,
         };
         let groups = match &ends {
@@ -185,7 +185,7 @@ impl Compiled {
             grouped_values: groups.saturating_mul(plan.schema().fields().len() as u64),
             rows: Arc::default(),
             sizes: sizes.clone(),
-            given_values: given_rows.saturating_mul(plan.schema().fields().iter().map(given_as).sum()),
+            given_values,
             bytes: column_bytes(&fragment),
             fragment,
             ends,
@@ -359,14 +359,6 @@ impl Compiled {
             }
             Ends::Sorted(sorted, schema) => counted(sorted.read(&self.fragment, running, schema)?, pool),
         }
-    }
-}
-
-/// A value of this field takes the host as long as so many numbers.
-fn given_as(field: &FieldRef) -> u64 {
-    match field.data_type() {
-        DataType::Utf8View => TEXT_AS_NUMBERS,
-        _ => 1,
     }
 }
 

@@ -214,8 +214,8 @@ impl Fragment {
     }
 
     /// A table of rows that are counted in this array: so many there may be, and so many are expected. Gives how many it shall
-    /// have room for.
-    pub fn table(&mut self, count: usize, stage: Stage, rows_max: u64, expected: Option<u64>) -> u64 {
+    /// have room for; more than `usual` if it was full.
+    pub fn table(&mut self, count: usize, stage: Stage, usual: u64, most: u64, expected: Option<u64>) -> u64 {
         let room = match (self.sizes.seen.get(self.tables.len()), expected) {
             (Some(Some(seen)), _) if self.sizes.seen_whole && stage == Stage::Pass => {
                 let own = seen.div_ceil(self.pass_count());
@@ -226,9 +226,9 @@ impl Fragment {
             (_, Some(expected)) if self.sizes.sparing => (expected >> self.sizes.fewer_bits)
                 .saturating_mul(2)
                 .saturating_add(ROWS_BESIDE_EXPECTED),
-            _ => rows_max,
+            _ => usual,
         };
-        let room = room.clamp(1, rows_max.max(1));
+        let room = room.clamp(1, most.max(1));
         self.tables.push((count, room));
         room
     }

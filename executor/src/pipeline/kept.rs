@@ -16,7 +16,9 @@ use crate::codegen::Translated;
 /// More passes take longer than the CPU.
 const PASSES_MAX: u64 = 64;
 /// By how many bits less than what is expected tables have room, as it is tried: a table that is full is made anew.
-const FEWER_BITS: [u32; 3] = [0, 3, 6];
+const FEWER_BITS: [u32; 2] = [0, 3];
+/// Runs in which tables were full, after which none is tried in less memory than the plan may take.
+const FULL_MAX: u32 = 6;
 /// Keys that are tried.
 const CLASSES_TRIED: usize = 3;
 
@@ -30,6 +32,8 @@ struct Forms {
     made: [Option<Form>; 3],
     /// Rows that each table has at least in all passes together, as far as tables were full; 0: it was not.
     least: Vec<u64>,
+    /// How often some were.
+    full: u32,
 }
 
 #[derive(Default)]
@@ -148,6 +152,9 @@ impl Kept {
 impl Forms {
     /// Notes of which tables the form had too little room for.
     fn learn(&mut self, compiled: &Compiled) {
+        if compiled.was_too_small() {
+            self.full += 1;
+        }
         let rows = compiled.least_rows();
         self.least.resize(rows.len(), 0);
         for (least, rows) in self.least.iter_mut().zip(rows) {
@@ -174,6 +181,9 @@ impl Forms {
     /// A form in the fewest passes that let it fit, by the key of which there are most rows that this is so of; else one with
     /// room for fewer rows than are expected, which often are less than that.
     fn in_passes(&self, fits: &dyn Fn(&Arc<Compiled>) -> bool, made: impl Fn(&Sizes) -> Form) -> Form {
+        if self.full > FULL_MAX {
+            return Err("tables were full too often".into());
+        }
         let whole = self.made.iter().flatten().find_map(|form| form.clone().ok());
         let whole = whole.map_or_else(|| made(&Sizes::default()), Ok)?;
         let classes = whole.classes();

@@ -149,6 +149,11 @@ impl Sorted {
             .map_or(self.rows.room, |fetch| self.rows.room.min(fetch as u64))
     }
 
+    /// As `Made`'s.
+    pub fn row_as_numbers(&self) -> u64 {
+        self.rows.row_as_numbers()
+    }
+
     pub fn is_readable(&self, schema: &SchemaRef) -> bool {
         self.rows.is_readable(schema)
     }

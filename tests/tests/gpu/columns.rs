@@ -74,7 +74,8 @@ pub async fn in_passes() -> Result<()> {
              CREATE TABLE u AS SELECT g * 7919::bigint % 300007 AS k, g % 1000 AS w FROM generate_series(1, 200000) q (g); \
              CREATE TABLE n AS SELECT CASE WHEN g % 9 > 0 THEN g * 31 % 250007 END AS k, g AS w \
              FROM generate_series(1, 60000) q (g); \
-             CREATE TABLE d AS SELECT g AS v, g * 10 AS w FROM generate_series(0, 5) q (g)",
+             CREATE TABLE d AS SELECT g AS v, g * 10 AS w FROM generate_series(0, 5) q (g); \
+             CREATE TABLE f AS SELECT g AS k, g % 10 AS x FROM generate_series(1, 2000) q (g)",
         )
         .await?;
     let mut passes = 0;
@@ -93,6 +94,7 @@ pub async fn in_passes() -> Result<()> {
         "SELECT d.w, count(*), sum(q.c) FROM (SELECT k, max(v) AS v, count(*) AS c FROM t GROUP BY k) q \
          LEFT JOIN d ON d.v = q.v GROUP BY d.w ORDER BY d.w",
         "SELECT count(DISTINCT t.k), count(DISTINCT u.w) FROM t JOIN u ON t.k = u.k WHERE t.v < 3",
+        "SELECT a.k, b.k FROM f a JOIN f b ON a.x = b.x ORDER BY a.k + b.k DESC, 1, 2 LIMIT 3",
         "SELECT count(*), sum(b.k), sum(n.w) FROM t b JOIN n ON b.k = n.w WHERE b.x = 3 AND b.y = 3 AND b.z = 3",
     ] {
         let expected = on_cpu(&client, sql).await?;

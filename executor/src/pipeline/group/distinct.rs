@@ -61,7 +61,7 @@ impl Distincts {
         let values_max = capacity.clamp(1, u64::from(u32::MAX) - 2);
         for (at, Distinct { when, word, .. }) in self.0.iter().enumerate() {
             let count = fragment.array(1, 4, Some(0));
-            let capacity = fragment.table(count, flow.stage, values_max, None);
+            let capacity = fragment.table(count, flow.stage, values_max, u64::from(u32::MAX) - 2, None);
             let slots = capacity.saturating_mul(2).next_power_of_two();
             let (slot_array, keys) = (fragment.array(slots, 4, Some(0)), fragment.array(capacity, 16, None));
             let arrays = [

@@ -185,9 +185,10 @@ pub fn group(
     let expected = estimate.map(|groups| groups as u64);
     let count = (!numbered).then(|| fragment.array(1, 4, Some(0)));
     let capacity = match count {
-        Some(count) => fragment.table(count, stage, groups_max, expected),
+        Some(count) => fragment.table(count, stage, groups_max, self::capacity(&flow, None), expected),
         None => slots,
     };
+    let groups_max = groups_max.max(capacity);
     // The words of all cells, one array each.
     let mut words = vec![];
     let mut global = vec![];
@@ -315,7 +316,7 @@ fn put_together(
     let mut flow = Flow::new(Source::Numbers(slots), Arc::new(Schema::empty()), slots);
     flow.stage = stage;
     let count = fragment.array(1, 4, Some(0));
-    let groups = fragment.table(count, stage, slots, expected);
+    let groups = fragment.table(count, stage, slots, slots, expected);
     let numbers = fragment.array(groups, 4, None);
     let counted = flow.array(Input::Array(counted), "const u64");
     flow.only_if(&format!("{counted}[row] != 0"));

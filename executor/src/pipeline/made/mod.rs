@@ -17,6 +17,10 @@ use crate::gpu_error::to_datafusion;
 use crate::keys::is_integer_key;
 use column::{Column, Form, Reader};
 
+/// The host takes a text out of those of its column, and a value out of its row of the table, which lies anywhere.
+const CODE_AS_NUMBERS: u64 = 5;
+const POSITION_AS_NUMBERS: u64 = 20;
+
 /// Its columns, of which only those are there that somebody reads.
 pub struct Made {
     pub count: usize,
@@ -84,16 +88,21 @@ impl Made {
         let rows_max = sum(&|flow| ended(flow, flow.rows_max)).min(all);
         let most = sum(&|flow| ended(flow, flow.room)).min(rows_max);
         let count = fragment.array(1, 4, Some(0));
+        // What only usually is the most may be seen to be too little.
+        let limit = match flows.iter().any(|flow| flow.multiplied) {
+            true => all,
+            false => most,
+        };
         let expected = flows
             .iter()
             .map(|flow| flow.expected)
             .try_fold(0, |sum, own| Some(own?.saturating_add(sum)));
         let room = match flows {
-            [flow] if flow.is_whole() => fragment.table(count, flow.stage, most, Some(most)),
-            [flow] => fragment.table(count, flow.stage, most, expected),
-            _ => fragment.table(count, fragment.gathered(), most, expected),
+            [flow] if flow.is_whole() => fragment.table(count, flow.stage, most, most, Some(most)),
+            [flow] => fragment.table(count, flow.stage, most, limit, expected),
+            _ => fragment.table(count, fragment.gathered(), most, limit, expected),
         };
-        (count, rows_max, room)
+        (count, rows_max.max(room), room)
     }
 
     /// The columns of row `row` of the table, in a flow that reads it; where `missing` holds they are null.
@@ -126,6 +135,17 @@ impl Made {
                 || matches!(column.data_type, Decimal128(..) | Float64 | Float32 | UInt64 | Utf8View)
         };
         types.eq(promised) && columns.into_iter().all(readable)
+    }
+
+    /// A row takes the host as long as so many numbers.
+    pub fn row_as_numbers(&self) -> u64 {
+        let value = |column: &Column| match &column.form {
+            Form::Values(..) => 1,
+            Form::Codes(..) => CODE_AS_NUMBERS,
+            Form::Position(_) => POSITION_AS_NUMBERS,
+            Form::State(_, cells) => cells.iter().map(|words| words.len() as u64).sum(),
+        };
+        self.columns.iter().flatten().map(value).sum()
     }
 
     /// The arrays that the host reads.
