@@ -232,7 +232,10 @@ async fn try_run(
             let _timer = reading.timer();
             compiled.read(&running, &pool).map_err(|error| error.to_string())
         };
-        return Ok(run.await.map(|rows| (rows, above, again)).map_err(Some));
+        let found = run.await;
+        if found.is_ok() || !compiled.was_too_small() {
+            return Ok(found.map(|rows| (rows, above, again)).map_err(Some));
+        }
     }
     let run = move |compiled: &Compiled, streamed: &Streamed, cancelled: &AtomicBool| {
         let mut running = {
@@ -263,32 +266,38 @@ async fn try_run(
         compiled.read(&running, &pool).map_err(|error| error.to_string())
     };
     let (plan, top, kept) = (Arc::clone(plan), top.cloned(), Arc::clone(kept));
+    // Where some table was full it gets more room, if that takes no time.
+    let larger = move |compiled: &Compiled| {
+        let sizes = compiled.better_sizes()?;
+        let larger = match compiled.fragment.once {
+            true => {
+                let larger = Compiled::of(&plan, top.as_ref(), &sizes).map(Arc::new);
+                larger.and_then(|larger| room.fitted(larger))
+            }
+            false => room.form(|form| kept.form(&plan, top.as_ref(), form)),
+        };
+        let larger = larger
+            .ok()
+            .filter(|(larger, _)| larger.fragment.tables != compiled.fragment.tables)?;
+        let is_loaded = options.wait_for_compile || matches!(larger.0.known(device), Ok(Some(_)));
+        is_loaded.then_some(larger)
+    };
     let repeated = move |cancelled: &AtomicBool| {
         let (mut compiled, mut streamed) = (compiled, streamed);
-        for _ in 1..ATTEMPTS {
-            let found = run(&compiled, &streamed, cancelled);
-            // Where some table was full it gets more room, if that takes no time.
-            let sizes = compiled.better_sizes().filter(|_| compiled.was_too_small());
-            let (Err(_), Some(sizes)) = (&found, sizes) else {
-                return found;
-            };
-            let larger = match compiled.fragment.once {
-                true => {
-                    let larger = Compiled::of(&plan, top.as_ref(), &sizes).map(Arc::new);
-                    larger.and_then(|larger| room.fitted(larger))
-                }
-                false => room.form(|form| kept.form(&plan, top.as_ref(), form)),
-            };
-            let Ok((larger, chunks)) = larger else { return found };
-            if larger.fragment.tables == compiled.fragment.tables {
-                return found;
+        let mut found = Err("a table is full".to_string());
+        for _ in 0..ATTEMPTS {
+            if !compiled.was_too_small() {
+                found = run(&compiled, &streamed, cancelled);
             }
-            if !options.wait_for_compile && !matches!(larger.known(device), Ok(Some(_))) {
-                return found;
+            if found.is_ok() || !compiled.was_too_small() {
+                break;
             }
-            (compiled, streamed) = (larger, chunks);
+            match larger(&compiled) {
+                Some(next) => (compiled, streamed) = next,
+                None => break,
+            }
         }
-        run(&compiled, &streamed, cancelled)
+        found
     };
     let found = on_a_thread(move |cancelled| Ok(repeated(cancelled))).await?;
     Ok(found.map(|rows| (rows, above, again)).map_err(Some))
