@@ -161,6 +161,20 @@ impl Flow {
         format!("p.array<{element}>({at})")
     }
 
+    /// Reads rows that have other columns, too, from this number on.
+    pub fn beside<T>(
+        &mut self,
+        others: Vec<Col>,
+        read: impl FnOnce(&mut Self, usize) -> Translated<T>,
+    ) -> Translated<T> {
+        let (schema, before) = (self.translator.schema.clone(), self.current());
+        let columns = before.iter().cloned().chain(others).collect();
+        self.enter(schema.clone(), columns);
+        let found = read(self, before.len());
+        self.enter(schema, before);
+        found
+    }
+
     /// C++ of the first value that the pass's keys have, and of the last.
     pub fn pass_bounds(&mut self) -> (String, String) {
         let (first, last) = (self.input(Input::First), self.input(Input::Last));
@@ -169,12 +183,11 @@ impl Flow {
 
     /// Only rows go on whose value of this column, the scan's own, is one of the pass; a row without one is of the first.
     pub fn only_in_pass(&mut self, key: Col) -> Translated<()> {
-        let (schema, before) = (self.translator.schema.clone(), self.current());
-        let mut columns = before.clone();
-        columns.push(key);
-        self.enter(schema.clone(), columns);
-        let value = self.translator.value_of(before.len())?;
-        let (word, _) = self.word(&value)?;
+        let (value, word) = self.beside(vec![key], |flow, at| {
+            let value = flow.translator.value_of(at)?;
+            let (word, _) = flow.word(&value)?;
+            Ok((value, word))
+        })?;
         let (first, last) = self.pass_bounds();
         let within = format!("{word} >= {first} && {word} <= {last}");
         match &value.null {
@@ -184,7 +197,6 @@ impl Flow {
                 self.only_if(&format!("({null} ? p.inputs[{is_first}] != 0 : {within})"));
             }
         }
-        self.enter(schema, before);
         self.stage = Stage::Pass;
         Ok(())
     }

@@ -10,11 +10,14 @@ use tenon_storage::TableVersion;
 
 use super::join::Test;
 use super::layout::Layout;
-use super::passes::{Cut, Passes, ScanColumn, Stage};
+use super::passes::{Passes, ScanColumn, Stage};
 
 /// Rows that a table has room for beside those seen before, or twice those expected.
 const ROWS_BESIDE_SEEN: u64 = 1 << 10;
 const ROWS_BESIDE_EXPECTED: u64 = 1 << 10;
+
+/// A table has at most so many rows: their numbers are words of 32 bits, of which two mean others.
+pub const ROWS_MAX: u64 = u32::MAX as u64 - 2;
 
 /// Pipelines and what they share.
 pub struct Fragment {
@@ -79,7 +82,7 @@ pub struct Sizes {
     pub sparing: bool,
     pub fewer_bits: u32,
     /// In which passes rows come.
-    pub passes: Cut,
+    pub passes: Option<Arc<Passes>>,
 }
 
 /// What runs, one after the other.

@@ -188,9 +188,12 @@ impl Forms {
         let whole = whole.map_or_else(|| made(&Sizes::default()), Ok)?;
         let classes = whole.classes();
         let mut refused = "no key to have passes by".to_string();
+        let seen = self.seen_or_least();
         for fewer_bits in FEWER_BITS {
-            for class in classes.iter().take(CLASSES_TRIED) {
-                for bits in 0..=PASSES_MAX.ilog2() {
+            for (at, class) in classes.iter().take(CLASSES_TRIED).enumerate() {
+                // Without passes there is no key: that is tried once.
+                let first = u32::from(at > 0);
+                for bits in first..=PASSES_MAX.ilog2() {
                     let passes = Passes::of(class, 1 << bits);
                     if bits > 0 && passes.is_none() {
                         break;
@@ -199,7 +202,7 @@ impl Forms {
                         sparing: true,
                         fewer_bits,
                         passes: passes.map(Arc::new),
-                        seen: self.seen_or_least(),
+                        seen: seen.clone(),
                         seen_whole: true,
                     };
                     match made(&sizes) {

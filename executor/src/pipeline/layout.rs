@@ -12,6 +12,8 @@ pub struct Layout {
     pub slots: Vec<u64>,
     /// The slot of each array.
     pub slot_of: Vec<usize>,
+    /// Arrays that are set before the first step.
+    pub set_first: Vec<usize>,
     /// Before each step, arrays that are to be set because others had their memory, or earlier passes.
     pub set_before: Vec<Vec<usize>>,
 }
@@ -35,6 +37,7 @@ impl Layout {
         let mut layout = Self {
             slots: vec![],
             slot_of: vec![0; arrays.len()],
+            set_first: vec![],
             set_before: vec![vec![]; steps],
         };
         // After which step each slot is free; None: never.
@@ -65,18 +68,15 @@ impl Layout {
                 }
             };
             let taken = free_after[slot].is_some();
-            if spec.fill.is_some() && (taken || spec.in_pass) {
-                layout.set_before[first].push(array);
+            match spec.fill {
+                Some(_) if taken || spec.in_pass => layout.set_before[first].push(array),
+                Some(_) => layout.set_first.push(array),
+                None => {}
             }
             free_after[slot] = shared.then_some(last);
             layout.slot_of[array] = slot;
         }
         layout
-    }
-
-    /// Whether an array is set with all others, before the first step.
-    pub fn is_set_first(&self, array: usize) -> bool {
-        !self.set_before.iter().any(|own| own.contains(&array))
     }
 }
 
@@ -142,7 +142,7 @@ mod tests {
         );
         assert_eq!(layout.slot_of, [0, 1, 0, 0]);
         assert_eq!(layout.set_before, [vec![], vec![], vec![2], vec![]]);
-        assert!(layout.is_set_first(1) && !layout.is_set_first(2));
+        assert_eq!(layout.set_first, [1]);
     }
 
     #[test]

@@ -5,7 +5,6 @@
 //! but rows are not moved: a pass leaves out those of other ranges, and segments of ordered tables without reading them.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use datafusion::common::JoinType;
 use tenon_storage::{Bound, TableVersion};
@@ -185,9 +184,6 @@ pub fn joined(
         (build, probe) => Ok((build.max(probe), build.max(probe))),
     }
 }
-
-/// What a fragment was cut by.
-pub type Cut = Option<Arc<Passes>>;
 
 #[cfg(test)]
 mod tests {

@@ -180,10 +180,8 @@ impl Running {
             tables: fragment.tables.clone(),
             rows: Arc::clone(rows),
         };
-        for (array, spec) in fragment.arrays.iter().enumerate() {
-            if layout.is_set_first(array) {
-                running.set(array, spec)?;
-            }
+        for &array in &layout.set_first {
+            running.set(array, &fragment.arrays[array])?;
         }
         running.mark(0)?;
         let passes = fragment.in_passes();

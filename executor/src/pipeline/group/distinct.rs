@@ -1,7 +1,8 @@
 //! Values that count once in each group: a hash table of groups' numbers with values tells which rows are the first of theirs.
 
 use super::super::flow::{Flow, codes};
-use super::super::fragment::{Fragment, Input};
+use super::super::fragment::{Fragment, Input, ROWS_MAX};
+use super::capacity;
 use crate::codegen::Translated;
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::Column;
@@ -54,21 +55,17 @@ impl Distincts {
 
     /// Finds them out, of the row's group of this number.
     pub fn put(&self, fragment: &mut Fragment, flow: &mut Flow, group: &str) {
-        let capacity = match flow.multiplied {
-            true => flow.rows_max.saturating_mul(4),
-            false => flow.rows_max,
-        };
-        let values_max = capacity.clamp(1, u64::from(u32::MAX) - 2);
+        let values_max = capacity(flow, None).min(ROWS_MAX);
         for (at, Distinct { when, word, .. }) in self.0.iter().enumerate() {
             let count = fragment.array(1, 4, Some(0));
-            let capacity = fragment.table(count, flow.stage, values_max, u64::from(u32::MAX) - 2, None);
-            let slots = capacity.saturating_mul(2).next_power_of_two();
-            let (slot_array, keys) = (fragment.array(slots, 4, Some(0)), fragment.array(capacity, 16, None));
+            let room = fragment.table(count, flow.stage, values_max, ROWS_MAX, None);
+            let slots = room.saturating_mul(2).next_power_of_two();
+            let (slot_array, keys) = (fragment.array(slots, 4, Some(0)), fragment.array(room, 16, None));
             let arrays = [
                 flow.array(Input::Array(slot_array), "u32"),
                 flow.array(Input::Array(keys), "u64"),
                 flow.array(Input::Array(count), "u32"),
-                flow.number(capacity),
+                flow.number(room),
                 flow.number(slots - 1),
             ];
             flow.begin += &format!("    const Groups<2> distinct{at}{{{}}};\n", arrays.join(", "));

@@ -71,16 +71,15 @@ impl Test {
 
     /// Rows of the flow with such keys go on if they may have a partner.
     pub fn apply(&self, flow: &mut Flow, keys: Vec<Col>) -> Translated<()> {
-        let (schema, before) = (flow.translator.schema.clone(), flow.current());
-        let mut columns = before.clone();
-        columns.extend(keys);
-        flow.enter(schema.clone(), columns);
-        let (mut words, mut values) = (vec![], vec![]);
-        for at in 0..self.types.len() {
-            let value = flow.translator.value_of(before.len() + at)?;
-            words.push(flow.word(&value)?.0);
-            values.push(value);
-        }
+        let (words, values) = flow.beside(keys, |flow, first| {
+            let (mut words, mut values) = (vec![], vec![]);
+            for at in 0..self.types.len() {
+                let value = flow.translator.value_of(first + at)?;
+                words.push(flow.word(&value)?.0);
+                values.push(value);
+            }
+            Ok((words, values))
+        })?;
         if values.iter().map(|value| &value.data_type).eq(&self.types) {
             let null = flow.translator.any_null(&values);
             let (bit, tests) = bucket(flow, &self.index, &words, null.as_deref());
@@ -89,7 +88,6 @@ impl Test {
             let is_set = format!("{bits}[{bit} >> 5] >> ({bit} & 31) & 1");
             flow.only_if(&tests.into_iter().chain([is_set]).collect::<Vec<_>>().join(" && "));
         }
-        flow.enter(schema, before);
         Ok(())
     }
 }

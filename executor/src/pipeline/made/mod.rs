@@ -9,7 +9,7 @@ use datafusion::common::Result;
 use tenon_gpu::memory::DeviceBuffer;
 
 use super::flow::{Col, Flow};
-use super::fragment::{Fragment, Input};
+use super::fragment::{Fragment, Input, ROWS_MAX};
 use super::passes::Stage;
 use super::run::Running;
 use crate::codegen::Translated;
@@ -84,13 +84,12 @@ impl Made {
             false => rows,
         };
         let sum = |rows: &dyn Fn(&Flow) -> u64| flows.iter().map(rows).fold(0, u64::saturating_add);
-        let all = u64::from(u32::MAX) - 2;
-        let rows_max = sum(&|flow| ended(flow, flow.rows_max)).min(all);
+        let rows_max = sum(&|flow| ended(flow, flow.rows_max)).min(ROWS_MAX);
         let most = sum(&|flow| ended(flow, flow.room)).min(rows_max);
         let count = fragment.array(1, 4, Some(0));
         // What only usually is the most may be seen to be too little.
         let limit = match flows.iter().any(|flow| flow.multiplied) {
-            true => all,
+            true => ROWS_MAX,
             false => most,
         };
         let expected = flows

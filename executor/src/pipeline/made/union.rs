@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef, AsArray, Int32Array, StringViewArray};
 use arrow::datatypes::DataType;
 
 use super::super::flow::{Flow, codes};
-use super::super::fragment::{Fragment, Input};
+use super::super::fragment::{Fragment, Input, ROWS_MAX};
 use super::Made;
 use super::column::{Column, Form, element};
 use crate::codegen::{Given, Inputs, Range, Translated, c_type};
@@ -25,7 +25,7 @@ impl Made {
     /// Ends the rows of all flows, whose columns are of the same types, in one new table.
     pub fn of_all(fragment: &mut Fragment, mut flows: Vec<Flow>) -> Translated<Made> {
         let (count, rows_max, room) = Self::sizes(fragment, &flows);
-        if rows_max >= u64::from(u32::MAX) - 2 {
+        if rows_max >= ROWS_MAX {
             return Err("a union of too many rows".into());
         }
         let multiplied = flows.iter().any(|flow| flow.multiplied);
