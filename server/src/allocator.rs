@@ -1,10 +1,59 @@
 //! The process's allocator.
 
-use std::ffi::{c_int, c_long};
+use mimalloc::MiMalloc;
+use std::alloc::{GlobalAlloc, Layout};
+use std::ffi::{c_int, c_long, c_void};
 use tenon_storage::heap::{self, Counting};
 
 #[global_allocator]
-static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
+static ALLOCATOR: Counting<Words> = Counting(Words);
+
+/// mimalloc, asked for blocks aligned to words, as most are, without an alignment: it would look for one that has it, and all have.
+struct Words;
+
+/// Whether any block of mimalloc for so many bytes is aligned so.
+const fn is_of_words(bytes: usize, align: usize) -> bool {
+    align <= size_of::<usize>() && align <= bytes
+}
+
+// SAFETY: all is mimalloc's, which gives back a block however it was taken; blocks of a word and more are aligned to words.
+unsafe impl GlobalAlloc for Words {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        match is_of_words(layout.size(), layout.align()) {
+            // SAFETY: it may be asked for any size.
+            true => unsafe { mi_malloc(layout.size()) }.cast(),
+            // SAFETY: the caller's promises are those of this function.
+            false => unsafe { MiMalloc.alloc(layout) },
+        }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { MiMalloc.dealloc(start, layout) }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        match is_of_words(layout.size(), layout.align()) {
+            // SAFETY: as above.
+            true => unsafe { mi_zalloc(layout.size()) }.cast(),
+            // SAFETY: as above.
+            false => unsafe { MiMalloc.alloc_zeroed(layout) },
+        }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, start: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        match is_of_words(bytes, layout.align()) {
+            // SAFETY: the block is mimalloc's.
+            true => unsafe { mi_realloc(start.cast(), bytes) }.cast(),
+            // SAFETY: as above.
+            false => unsafe { MiMalloc.realloc(start, layout, bytes) },
+        }
+    }
+}
 
 /// mimalloc's `mi_option_purge_delay`, ms, and what it is unless somebody has set it.
 const PURGE_DELAY: c_int = 15;
@@ -17,6 +66,9 @@ const PURGE_DELAY_MS: c_long = 10;
 const ALLOW_HUGE: c_int = 43;
 
 unsafe extern "C" {
+    fn mi_malloc(bytes: usize) -> *mut c_void;
+    fn mi_zalloc(bytes: usize) -> *mut c_void;
+    fn mi_realloc(block: *mut c_void, bytes: usize) -> *mut c_void;
     fn mi_option_get(option: c_int) -> c_long;
     fn mi_option_set(option: c_int, value: c_long);
     fn mi_collect(force: bool);
@@ -69,6 +121,24 @@ fn range(line: &str) -> Option<std::ops::Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blocks_are_aligned() {
+        for bytes in 1..2000 {
+            for align in [1, 2, 4, 8, 16, 64] {
+                let layout = Layout::from_size_align(bytes, align).expect("a power of two");
+                // SAFETY: the layouts have bytes, and are given back as they were taken.
+                unsafe {
+                    for block in [Words.alloc(layout), Words.alloc_zeroed(layout)] {
+                        assert!(block.addr().is_multiple_of(align), "{bytes} {align}");
+                        let grown = Words.realloc(block, layout, 2 * bytes);
+                        assert!(grown.addr().is_multiple_of(align), "{bytes} {align}, grown");
+                        Words.dealloc(grown, Layout::from_size_align(2 * bytes, align).expect("as before"));
+                    }
+                }
+            }
+        }
+    }
 
     /// Another version of mimalloc may number its options otherwise.
     #[test]

@@ -13,6 +13,7 @@ use tenon_planner::outcome::PgType;
 use tenon_planner::settings::Charset;
 use tenon_storage::bits;
 use tenon_storage::datetime::{Conventions, timetz_bytes};
+use tenon_storage::network;
 use tenon_storage::numeric::Numeric;
 use tenon_storage::parse::{nested_offsets, parse_array, parse_scalar_by};
 use tenon_storage::{EnumType, SqlType};
@@ -176,6 +177,7 @@ fn sql_type(oid: u32, data_type: &DataType) -> Option<SqlType> {
         oid::INTERVAL => SqlType::Interval,
         oid::BYTEA => SqlType::Bytea,
         oid::UUID => SqlType::Uuid,
+        oid if let Some(of) = oid::address(oid) => of,
         oid::BIT => SqlType::Bit,
         oid::VARBIT => SqlType::VarBit,
         oid::JSON => SqlType::Json,
@@ -257,6 +259,10 @@ fn binary(bytes: &[u8], oid: u32, data_type: &DataType, number: usize, charset: 
         }
         oid::BYTEA => ScalarValue::BinaryView(Some(bytes.to_vec())),
         oid::BIT | oid::VARBIT => ScalarValue::Binary(Some(bits::read_wire(bytes, SqlType::VarBit)?)),
+        oid if let Some(of) = oid::address(oid) => {
+            let value = network::read_wire(bytes, of)?;
+            ScalarValue::FixedSizeBinary(value.len() as i32, Some(value))
+        }
         oid::UUID if bytes.len() == 16 => ScalarValue::FixedSizeBinary(16, Some(bytes.to_vec())),
         oid::UUID => return Err(bad()),
         oid::JSONB => match bytes {

@@ -19,6 +19,7 @@
 //! | dates, times, intervals and zones: input, output, parts, arithmetic, patterns | `datetime` |
 //! | enum types: their versions, their values | `enum_type` |
 //! | bit strings: their text, their bytes on the wire, their lengths | `bits` |
+//! | network addresses, and those of interfaces: their text, their bytes and the order of these | `network` |
 //! | JSON values, their parts and their order | `json` |
 //! | COPY FROM | `load::CopyLoader`: `load::cut`, `load::csv` or `load::text`, `load::piece` |
 //! | Parquet, Arrow and CSV files | `load::load_file` |
@@ -35,6 +36,7 @@ pub mod heap;
 pub mod json;
 pub mod load;
 pub mod memory;
+pub mod network;
 pub mod numeric;
 pub mod parse;
 pub mod quote;

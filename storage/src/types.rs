@@ -7,6 +7,7 @@ use crate::bits::{BITS, BITS_MAX};
 use crate::datetime::{IntervalRange, TIMETZ_BYTES};
 use crate::enum_type::EnumType;
 use crate::error::{ErrorKind, Result, StorageError};
+use crate::network;
 use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -68,12 +69,16 @@ pub enum SqlType {
     BitOf(u32),
     VarBit,
     VarBitOf(u32),
+    Inet,
+    Cidr,
+    MacAddr,
+    MacAddr8,
     Enum(&'static EnumType),
     Array(ArrayType),
 }
 
 /// The types without a modifier, but for arrays.
-const SCALARS: [SqlType; 23] = [
+const SCALARS: [SqlType; 27] = [
     SqlType::Bool,
     SqlType::Int2,
     SqlType::Int4,
@@ -97,6 +102,10 @@ const SCALARS: [SqlType; 23] = [
     SqlType::Jsonb,
     SqlType::Bit,
     SqlType::VarBit,
+    SqlType::Inet,
+    SqlType::Cidr,
+    SqlType::MacAddr,
+    SqlType::MacAddr8,
 ];
 
 /// The time zone string of `timestamptz` columns.
@@ -132,6 +141,10 @@ impl SqlType {
             SqlType::Bytea => DataType::BinaryView,
             SqlType::Uuid => DataType::FixedSizeBinary(16),
             SqlType::Bit | SqlType::BitOf(_) | SqlType::VarBit | SqlType::VarBitOf(_) => BITS,
+            SqlType::Inet => network::INET,
+            SqlType::Cidr => network::CIDR,
+            SqlType::MacAddr => network::MACADDR,
+            SqlType::MacAddr8 => network::MACADDR8,
             SqlType::Enum(of) => of.data_type(),
             SqlType::Array(of) => of.data_type(),
         }
@@ -184,6 +197,10 @@ impl SqlType {
             DataType::Binary => SqlType::Bit,
             DataType::FixedSizeBinary(16) => SqlType::Uuid,
             DataType::FixedSizeBinary(12) => SqlType::TimeTz,
+            of if *of == network::INET => SqlType::Inet,
+            of if *of == network::CIDR => SqlType::Cidr,
+            of if *of == network::MACADDR => SqlType::MacAddr,
+            of if *of == network::MACADDR8 => SqlType::MacAddr8,
             DataType::FixedSizeBinary(_) => SqlType::Bytea,
             DataType::Dictionary(_, values) => SqlType::from_data_type(values)?,
             DataType::RunEndEncoded(_, values) => SqlType::from_data_type(values.data_type())?,
@@ -205,8 +222,12 @@ impl SqlType {
             SqlType::Int4 => 23,
             SqlType::Text => 25,
             SqlType::Json => 114,
+            SqlType::Cidr => 650,
             SqlType::Float4 => 700,
             SqlType::Float8 => 701,
+            SqlType::MacAddr8 => 774,
+            SqlType::MacAddr => 829,
+            SqlType::Inet => 869,
             SqlType::CharOf(_) => 1042,
             SqlType::Varchar | SqlType::VarcharOf(_) => 1043,
             SqlType::Date => 1082,
@@ -350,6 +371,10 @@ impl SqlType {
             SqlType::Jsonb => "jsonb",
             SqlType::Bit | SqlType::BitOf(_) => "bit",
             SqlType::VarBit | SqlType::VarBitOf(_) => "bit varying",
+            SqlType::Inet => "inet",
+            SqlType::Cidr => "cidr",
+            SqlType::MacAddr => "macaddr",
+            SqlType::MacAddr8 => "macaddr8",
             SqlType::Enum(of) => &of.name,
             SqlType::Array(of) => of.base_name(),
         }
@@ -363,6 +388,14 @@ impl SqlType {
     /// `bit` and `bit varying`.
     pub fn is_bits(self) -> bool {
         self.data_type() == BITS
+    }
+
+    /// `inet`, `cidr`, `macaddr` and `macaddr8`.
+    pub fn is_address(self) -> bool {
+        matches!(
+            self,
+            SqlType::Inet | SqlType::Cidr | SqlType::MacAddr | SqlType::MacAddr8
+        )
     }
 
     /// Strings of which a value keeps so much only.
@@ -514,6 +547,10 @@ impl std::str::FromStr for SqlType {
             ("uuid", 0) => SqlType::Uuid,
             ("json", 0) => SqlType::Json,
             ("jsonb", 0) => SqlType::Jsonb,
+            ("inet", 0) => SqlType::Inet,
+            ("cidr", 0) => SqlType::Cidr,
+            ("macaddr", 0) => SqlType::MacAddr,
+            ("macaddr8", 0) => SqlType::MacAddr8,
             ("bit", 0) => SqlType::Bit,
             ("bit", 1) => length(SqlType::BitOf)?,
             ("bit varying" | "varbit", 0) => SqlType::VarBit,

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use std::error::Error;
 use std::fmt::Write as _;
+use std::net::IpAddr;
 use tokio_postgres::types::{FromSql, Kind, Type};
 
 /// A value's bytes, whatever its type.
@@ -65,6 +66,24 @@ pub fn pg_text(pg_type: &Type, raw: &[u8]) -> Result<String> {
             let all: String = bytes.iter().map(|byte| format!("{byte:08b}")).collect();
             let length = usize::try_from(i32::from_be_bytes(*length))?;
             all.get(..length).context("truncated")?.to_string()
+        }
+        Type::INET | Type::CIDR => {
+            let (head, address) = raw.split_first_chunk::<4>().context("truncated")?;
+            let [family, mask, is_cidr, length] = *head;
+            ensure!(usize::from(length) == address.len(), "an address of {length} bytes");
+            ensure!((is_cidr == 1) == (*pg_type == Type::CIDR), "{pg_type} says {is_cidr}");
+            let (host, width) = match family {
+                2 => (IpAddr::from(fixed::<4>(address)?), 32),
+                _ => (IpAddr::from(fixed::<16>(address)?), 128),
+            };
+            match mask == width && *pg_type == Type::INET {
+                true => host.to_string(),
+                false => format!("{host}/{mask}"),
+            }
+        }
+        Type::MACADDR | Type::MACADDR8 => {
+            let octets: Vec<String> = raw.iter().map(|byte| format!("{byte:02x}")).collect();
+            octets.join(":")
         }
         Type::UUID => uuid::Uuid::from_bytes(fixed(raw)?).to_string(),
         Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME | Type::JSON | Type::UNKNOWN => {

@@ -465,10 +465,17 @@ pub(crate) fn columns(
     let mixes = |expr: &Expr| matches!(expr, Expr::Case(_) | Expr::ScalarFunction(_) | Expr::ScalarSubquery(_));
     let coerces = plan.exists(|node| {
         let mut found = matches!(node, LogicalPlan::Union(_));
-        node.apply_expressions(|expr| {
-            found = found || expr.exists(|expr| Ok(mixes(expr)))?;
-            Ok(TreeNodeRecursion::Continue)
-        })?;
+        // Conditions and keys of orders are no columns, and no column has its type of them.
+        let chooses_rows = matches!(
+            node,
+            LogicalPlan::Filter(_) | LogicalPlan::Join(_) | LogicalPlan::Sort(_) | LogicalPlan::Limit(_)
+        );
+        if !chooses_rows {
+            node.apply_expressions(|expr| {
+                found = found || expr.exists(|expr| Ok(mixes(expr)))?;
+                Ok(TreeNodeRecursion::Continue)
+            })?;
+        }
         Ok(found)
     });
     if !coerces.unwrap_or(false) {

@@ -7,6 +7,7 @@ use super::{array, datetime, interval, oid};
 use tenon_planner::error::{Result, SqlError, state};
 use tenon_storage::bits;
 use tenon_storage::datetime::{Span, timetz_of};
+use tenon_storage::network;
 use tenon_storage::numeric::Numeric;
 
 impl Column<'_> {
@@ -46,6 +47,9 @@ impl Column<'_> {
                 let (us, east_s) = timetz_of(v.value(row));
                 out.extend_from_slice(&us.to_be_bytes());
                 out.extend_from_slice(&(-east_s).to_be_bytes());
+            }
+            Values::FixedBinary(v) if let Some(of) = oid::address(self.oid) => {
+                network::write_wire(of, v.value(row), out)
             }
             Values::FixedBinary(v) => out.extend_from_slice(v.value(row)),
             Values::Date32(v) => out.extend_from_slice(&datetime::date_to_wire(v[row]).to_be_bytes()),

@@ -10,6 +10,7 @@ use tenon_planner::outcome::PgType;
 use tenon_planner::settings::Charset;
 use tenon_planner::wire_type;
 use tenon_storage::EnumType;
+use tenon_storage::network;
 
 /// A column of a batch and the PostgreSQL type that the client was told.
 pub struct Column<'a> {
@@ -284,6 +285,10 @@ pub fn natural_oid(data_type: &DataType) -> u32 {
         DataType::Float16 | DataType::Float32 => oid::FLOAT4,
         DataType::Float64 => oid::FLOAT8,
         DataType::FixedSizeBinary(12) => oid::TIMETZ,
+        of if *of == network::INET => oid::INET,
+        of if *of == network::CIDR => oid::CIDR,
+        of if *of == network::MACADDR => oid::MACADDR,
+        of if *of == network::MACADDR8 => oid::MACADDR8,
         DataType::Binary => oid::BIT,
         DataType::BinaryView | DataType::FixedSizeBinary(_) => oid::BYTEA,
         DataType::Date32 | DataType::Date64 => oid::DATE,

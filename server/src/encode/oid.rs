@@ -1,6 +1,6 @@
 //! `pg_type.oid` of the built-in types that the wire knows, and what RowDescription says of them.
 
-use tenon_storage::EnumType;
+use tenon_storage::{EnumType, SqlType};
 
 pub const BOOL: u32 = 16;
 pub const BYTEA: u32 = 17;
@@ -17,6 +17,10 @@ pub const XID: u32 = 28;
 pub const CID: u32 = 29;
 pub const OIDVECTOR: u32 = 30;
 pub const JSON: u32 = 114;
+pub const CIDR: u32 = 650;
+pub const MACADDR8: u32 = 774;
+pub const MACADDR: u32 = 829;
+pub const INET: u32 = 869;
 pub const FLOAT4: u32 = 700;
 pub const FLOAT8: u32 = 701;
 pub const UNKNOWN: u32 = 705;
@@ -39,6 +43,8 @@ pub const JSONB: u32 = 3802;
 
 /// Array type and element type, both ways round.
 const ARRAYS: &[(u32, u32)] = &[
+    (651, CIDR),
+    (775, MACADDR8),
     (1000, BOOL),
     (1001, BYTEA),
     (1002, CHAR),
@@ -52,6 +58,8 @@ const ARRAYS: &[(u32, u32)] = &[
     (1021, FLOAT4),
     (1022, FLOAT8),
     (1028, OID),
+    (1040, MACADDR),
+    (1041, INET),
     (1115, TIMESTAMP),
     (1182, DATE),
     (1183, TIME),
@@ -68,6 +76,17 @@ const ARRAYS: &[(u32, u32)] = &[
     (INT2VECTOR, INT2),
     (OIDVECTOR, OID),
 ];
+
+/// The type of an oid, where it is one of addresses.
+pub fn address(oid: u32) -> Option<SqlType> {
+    Some(match oid {
+        INET => SqlType::Inet,
+        CIDR => SqlType::Cidr,
+        MACADDR => SqlType::MacAddr,
+        MACADDR8 => SqlType::MacAddr8,
+        _ => return None,
+    })
+}
 
 /// The element type of an array type.
 pub fn element_of(array: u32) -> Option<u32> {
@@ -86,6 +105,8 @@ pub fn type_size(oid: u32) -> i16 {
         INT2 => 2,
         INT4 | FLOAT4 | DATE | OID | REGPROC | REGCLASS | REGTYPE | XID | CID => 4,
         INT8 | FLOAT8 | TIME | TIMESTAMP | TIMESTAMPTZ => 8,
+        MACADDR => 6,
+        MACADDR8 => 8,
         TIMETZ => 12,
         INTERVAL | UUID => 16,
         NAME => 64,

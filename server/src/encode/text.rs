@@ -7,6 +7,7 @@ use arrow::datatypes::{IntervalDayTime, TimeUnit};
 use std::io::Write;
 use tenon_storage::datetime::{self, Span};
 use tenon_storage::float_text;
+use tenon_storage::network;
 use tenon_storage::numeric::Numeric;
 
 impl Column<'_> {
@@ -50,6 +51,9 @@ impl Column<'_> {
             Values::FixedBinary(v) if self.oid == oid::TIMETZ => {
                 let (us, east_s) = datetime::timetz_of(v.value(row));
                 datetime::write_timetz(us, east_s, out);
+            }
+            Values::FixedBinary(v) if let Some(of) = oid::address(self.oid) => {
+                network::write_text(of, v.value(row), out)
             }
             Values::FixedBinary(v) => write_bytea(v.value(row), style, out),
             Values::Date32(v) => datetime::write_date(v[row], &style.conventions, out),

@@ -1,7 +1,6 @@
 //! A column of text fields to an array of the column's type.
 
 use super::*;
-use crate::bits;
 use crate::datetime::{
     self, Conventions, TIMETZ_BYTES, parse_date, parse_interval, parse_time, parse_timestamp, parse_timestamptz,
     parse_timetz, timetz_bytes,
@@ -11,6 +10,7 @@ use crate::json::Json;
 use crate::numeric::column::Builder;
 use crate::quote::cut_name;
 use crate::writer::fit_string;
+use crate::{bits, network};
 use arrow::array::*;
 use arrow::datatypes::*;
 use std::sync::Arc;
@@ -139,6 +139,11 @@ pub fn parse_column_by<'a>(
                 builder.append_option(optional(sql_type, row, field, |text| bits::parse(text, sql_type))?);
             }
             Ok(Arc::new(builder.finish()))
+        }
+        SqlType::Inet | SqlType::Cidr | SqlType::MacAddr | SqlType::MacAddr8 => {
+            let read = |(row, field)| optional(sql_type, row, field, |text| network::parse(text, sql_type));
+            let values: Vec<_> = fields.enumerate().map(read).collect::<Result<_, _>>()?;
+            network::array(sql_type, values).map_err(|error| (0, error))
         }
         SqlType::Enum(of) => {
             primitive::<TimestampMicrosecondType>(sql_type, fields, |label| of.parse(&String::from_utf8_lossy(label)))

@@ -4,7 +4,6 @@ use super::column::{FieldError, invalid_utf8};
 use super::json::check_json;
 use super::number::POWERS;
 use super::{Invalid, numeric_overflow};
-use crate::bits;
 use crate::datetime::{FIRST_US, TIMETZ_BYTES, is_infinite, is_infinite_date, timetz_bytes};
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::json::Json;
@@ -13,6 +12,7 @@ use crate::numeric::{self, Numeric};
 use crate::quote::cut_name;
 use crate::types::SqlType;
 use crate::writer::fit_string;
+use crate::{bits, network};
 use arrow::array::*;
 use arrow::datatypes::*;
 use std::sync::Arc;
@@ -149,6 +149,10 @@ pub fn decode_column<'a>(
         SqlType::Bit | SqlType::BitOf(_) | SqlType::VarBit | SqlType::VarBitOf(_) => {
             let values = collect(fields, |bytes| bits::read_wire(bytes, sql_type))?;
             Ok(bits::array(values))
+        }
+        SqlType::Inet | SqlType::Cidr | SqlType::MacAddr | SqlType::MacAddr8 => {
+            let values = collect(fields, |bytes| network::read_wire(bytes, sql_type))?;
+            network::array(sql_type, values).map_err(|error| (0, error))
         }
         SqlType::Array(of) => super::array::decode_arrays(of, fields),
         SqlType::Jsonb => {

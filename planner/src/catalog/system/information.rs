@@ -413,6 +413,7 @@ fn udt_name(of: SqlType) -> &'static str {
         SqlType::Jsonb => "jsonb",
         SqlType::Bit | SqlType::BitOf(_) => "bit",
         SqlType::VarBit | SqlType::VarBitOf(_) => "varbit",
+        SqlType::Inet | SqlType::Cidr | SqlType::MacAddr | SqlType::MacAddr8 => of.base_name(),
         SqlType::Array(of) => match of.element().unlimited() {
             SqlType::Bool => "_bool",
             SqlType::Int2 => "_int2",
@@ -436,6 +437,10 @@ fn udt_name(of: SqlType) -> &'static str {
             SqlType::Jsonb => "_jsonb",
             SqlType::Bit => "_bit",
             SqlType::VarBit => "_varbit",
+            SqlType::Inet => "_inet",
+            SqlType::Cidr => "_cidr",
+            SqlType::MacAddr => "_macaddr",
+            SqlType::MacAddr8 => "_macaddr8",
             SqlType::Enum(of) => &of.array_type_name,
             _ => "_text",
         },

@@ -242,8 +242,8 @@ fn like_array(parser: &mut Parser, left: &Expr, told: [bool; 3]) -> Result<Expr,
 
 /// Types that the parser takes for names of the user's.
 fn is_type(name: &str) -> bool {
-    const TYPES: [&str; 9] = [
-        "name", "char", "bpchar", "oid", "regclass", "regtype", "xid", "money", "inet",
+    const TYPES: [&str; 12] = [
+        "name", "char", "bpchar", "oid", "regclass", "regtype", "xid", "money", "inet", "cidr", "macaddr", "macaddr8",
     ];
     TYPES.iter().any(|known| known.eq_ignore_ascii_case(name))
 }

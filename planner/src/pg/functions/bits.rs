@@ -1,5 +1,6 @@
-//! Bit strings: their operators, functions and casts. `~` of integers too, which has the same sign.
+//! Bit strings: their operators, functions and casts. `~` of integers and addresses too, which has the same sign.
 
+use super::network;
 use super::row::Kind::{Bits, Int8, VarBits};
 use super::row::{Out, Value, bits, int, of, row_function};
 use super::text::{cut, negative_length};
@@ -18,6 +19,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use std::sync::Arc;
 use tenon_storage::SqlType;
 use tenon_storage::bits::{self as strings, BITS, character};
+use tenon_storage::network::{CIDR, INET, array as addresses};
 
 /// `~`, under a name that no client can write.
 pub(crate) const COMPLEMENT: &str = "\u{1}~";
@@ -304,6 +306,7 @@ impl ScalarUDFImpl for Complement {
     fn coerce_types(&self, types: &[DataType]) -> DataFusionResult<Vec<DataType>> {
         match types {
             [own @ (DataType::Int16 | DataType::Int32 | DataType::Int64 | DataType::Binary)] => Ok(vec![own.clone()]),
+            [own] if network::is_address(own) => Ok(vec![own.clone()]),
             [DataType::UInt64] => Ok(vec![DataType::Int64]),
             // Refused with its type.
             types => Ok(types.to_vec()),
@@ -313,6 +316,8 @@ impl ScalarUDFImpl for Complement {
     fn return_type(&self, types: &[DataType]) -> DataFusionResult<DataType> {
         match types {
             [own @ (DataType::Int16 | DataType::Int32 | DataType::Int64 | DataType::Binary)] => Ok(own.clone()),
+            [own] if *own == CIDR => Ok(INET),
+            [own] if network::is_address(own) => Ok(own.clone()),
             [DataType::Null | DataType::Utf8] => Err(to_datafusion(
                 SqlError::new(SqlState("42725"), "operator is not unique: ~ unknown")
                     .hint("Could not choose a best candidate operator. You might need to add explicit type casts."),
@@ -340,6 +345,13 @@ impl ScalarUDFImpl for Complement {
                 DataType::Int16 => Arc::new(array.as_primitive::<Int16Type>().unary::<_, Int16Type>(|value| !value)),
                 DataType::Int32 => Arc::new(array.as_primitive::<Int32Type>().unary::<_, Int32Type>(|value| !value)),
                 DataType::Int64 => Arc::new(array.as_primitive::<Int64Type>().unary::<_, Int64Type>(|value| !value)),
+                of if network::is_address(of) => {
+                    let to = self.return_type(std::slice::from_ref(of))?;
+                    let to = SqlType::from_data_type(&to).unwrap_or(SqlType::Inet);
+                    let values = array.as_fixed_size_binary().iter();
+                    let values = values.map(|bytes| bytes.map(|bytes| network::complement(bytes, of)));
+                    addresses(to, values).map_err(|error| to_datafusion(error.into()))?
+                }
                 _ => {
                     let values = array.as_binary::<i32>().iter();
                     let turned = |bits: &[u8]| bits.iter().map(|bit| character(bit & 1 == 0)).collect::<Vec<_>>();

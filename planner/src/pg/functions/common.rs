@@ -34,6 +34,11 @@ pub(crate) fn original(function: &ScalarUDF) -> Option<Arc<ScalarUDF>> {
     any.downcast_ref::<Common>().map(|own| own.original.clone())
 }
 
+/// A literal that takes the type of the others.
+fn is_unknown(of: &DataType) -> bool {
+    matches!(of, DataType::Utf8 | DataType::Null)
+}
+
 impl ScalarUDFImpl for Common {
     fn name(&self) -> &str {
         self.original.name()
@@ -47,17 +52,15 @@ impl ScalarUDFImpl for Common {
         if result_of(self.name(), types).is_some() {
             return Ok(types.to_vec());
         }
-        let of_their_own: Vec<DataType> = types
-            .iter()
-            .filter(|of| !matches!(of, DataType::Utf8 | DataType::Null))
-            .cloned()
-            .collect();
+        let of_their_own: Vec<DataType> = types.iter().filter(|of| !is_unknown(of)).cloned().collect();
         let common = match of_their_own.as_slice() {
             [] => Some(DataType::Utf8View),
             [first, rest @ ..] if rest.iter().all(|of| of == first) => Some(first.clone()),
             all => type_union_resolution(all),
         };
         match common {
+            // DataFusion has no cast of a literal to these.
+            Some(DataType::FixedSizeBinary(_)) => Ok(types.to_vec()),
             Some(common) if !types.is_empty() => Ok(vec![common; types.len()]),
             _ => {
                 let types: Vec<String> = types.iter().map(ToString::to_string).collect();
@@ -68,9 +71,9 @@ impl ScalarUDFImpl for Common {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        match types {
-            [first, ..] => Ok(first.clone()),
-            [] => plan_err!("{} takes an argument", self.name()),
+        match types.iter().find(|of| !is_unknown(of)).or(types.first()) {
+            Some(own) => Ok(own.clone()),
+            None => plan_err!("{} takes an argument", self.name()),
         }
     }
 

@@ -19,6 +19,7 @@ mod length;
 mod math;
 mod misc;
 mod nested;
+pub(crate) mod network;
 pub(crate) mod notify;
 mod number_format;
 mod one_type;
@@ -81,6 +82,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         .chain(regex::functions())
         .chain(text::functions())
         .chain(bits::functions())
+        .chain(network::functions())
         .chain(transitions::functions())
         .chain(common::functions())
         .chain(enums::functions())

@@ -10,6 +10,7 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator, cast};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use std::sync::Arc;
+use tenon_storage::SqlType;
 
 #[derive(Debug)]
 pub(crate) struct PostgresOperators;
@@ -37,6 +38,15 @@ impl ExprPlanner for PostgresOperators {
         if types.len() == exprs.len() && numeric::unify::differ(&types) {
             for (expr, own) in exprs.iter_mut().zip(&types) {
                 *expr = numeric::convert::to_numeric(std::mem::take(expr), own)?;
+            }
+        }
+        // Literals beside these would have to be cast by DataFusion, which cannot.
+        if let Some(of @ DataType::FixedSizeBinary(_)) =
+            types.iter().find(|of| !matches!(of, DataType::Utf8 | DataType::Null))
+            && let Some(of) = SqlType::from_data_type(of)
+        {
+            for expr in exprs.iter_mut().filter(|expr| resolve::is_unknown(expr)) {
+                *expr = as_value(std::mem::take(expr), of);
             }
         }
         super::array::constructor(exprs).map(PlannerResult::Planned)
@@ -96,6 +106,9 @@ impl ExprPlanner for PostgresOperators {
         if let Some(planned) = super::bits::operator(&expr, &left, &right) {
             return Ok(PlannerResult::Planned(planned));
         }
+        if let Some(planned) = super::network::operator(&expr, &left, &right) {
+            return Ok(PlannerResult::Planned(planned));
+        }
         if let Some(op) = operator(&expr.op)
             && let Some(planned) = numeric::operators::binary(op, &expr.left, &expr.right, (&left, &right))?
         {
@@ -132,7 +145,7 @@ impl ExprPlanner for PostgresOperators {
         if op == Operator::Plus
             && let (Some(of @ DataType::Time64(_)), Some(DataType::Time64(_))) = (exact(&left), exact(&right))
         {
-            let name = tenon_storage::SqlType::from_data_type(&of).map_or_else(String::new, |of| of.sql_name());
+            let name = SqlType::from_data_type(&of).map_or_else(String::new, |of| of.sql_name());
             let message = format!("operator is not unique: {name} + {name}");
             return Err(crate::pg::errors::to_datafusion(
                 crate::pg::error::SqlError::new(crate::pg::error::SqlState("42725"), message)
@@ -181,6 +194,7 @@ fn compared(expr: RawBinaryExpr, left: &DataType, right: &DataType) -> RawBinary
         (other, DataType::Time64(_)) if *other == TIMETZ => (a, cast(b, TIMETZ)),
         (of, text) if text.is_string() && exact(of).is_some() => (a, as_type(b, of)),
         (text, of) if text.is_string() && exact(of).is_some() => (as_type(a, of), b),
+        (own, other) if super::network::converts(own, other) => super::network::compared(a, b, (own, other)),
         (DataType::FixedSizeBinary(16), text) if text.is_string() => (a, as_uuid(b)),
         (text, DataType::FixedSizeBinary(16)) if text.is_string() => (as_uuid(a), b),
         _ => (a, b),
@@ -201,8 +215,12 @@ fn as_uuid(expr: Expr) -> Expr {
     if !matches!(expr, Expr::Literal(..)) {
         return expr;
     }
-    let field = Arc::new(tenon_storage::SqlType::Uuid.field("", true));
-    Expr::Cast(Cast::new_from_field(Box::new(expr), field))
+    as_value(expr, SqlType::Uuid)
+}
+
+/// A literal as a value of a type.
+fn as_value(literal: Expr, of: SqlType) -> Expr {
+    Expr::Cast(Cast::new_from_field(Box::new(literal), Arc::new(of.field("", true))))
 }
 
 pub(crate) fn planner() -> Arc<dyn ExprPlanner> {

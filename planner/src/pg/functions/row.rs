@@ -5,9 +5,10 @@
 
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
+use crate::pg::semantics::to_text;
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BinaryBuilder, BinaryViewBuilder, BooleanBuilder, Int32Builder, Int64Builder,
-    ListBuilder, StringViewBuilder,
+    Array, ArrayRef, AsArray, BinaryBuilder, BinaryViewBuilder, BooleanBuilder, FixedSizeBinaryBuilder, Int32Builder,
+    Int64Builder, ListBuilder, StringViewBuilder,
 };
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int32Type, Int64Type};
@@ -20,6 +21,9 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use tenon_storage::SqlType;
 use tenon_storage::bits::BITS;
+use tenon_storage::datetime::Conventions;
+use tenon_storage::network::{CIDR, INET, MACADDR, MACADDR8};
+use tenon_storage::parse::parse_column;
 
 /// A type of an argument or a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +46,11 @@ pub(crate) enum Kind {
     Bits,
     /// As a result: `bit varying`.
     VarBits,
+    /// As an argument: `cidr` too.
+    Inet,
+    Cidr,
+    MacAddr,
+    MacAddr8,
 }
 
 /// A value of a row.
@@ -52,6 +61,8 @@ pub(crate) enum Value<'a> {
     Bytes(&'a [u8]),
     /// The characters of a bit string.
     Bits(&'a [u8]),
+    /// As a column of its type holds it.
+    Address(&'a [u8]),
     Int(i64),
     Bool(bool),
     Texts(Vec<Option<&'a str>>),
@@ -89,6 +100,13 @@ pub(crate) fn bytes<'a>(values: &[Value<'a>], at: usize) -> &'a [u8] {
 pub(crate) fn bits<'a>(values: &[Value<'a>], at: usize) -> &'a [u8] {
     match values.get(at) {
         Some(Value::Bits(bits)) => bits,
+        _ => &[],
+    }
+}
+
+pub(crate) fn address<'a>(values: &[Value<'a>], at: usize) -> &'a [u8] {
+    match values.get(at) {
+        Some(Value::Address(bytes)) => bytes,
         _ => &[],
     }
 }
@@ -221,9 +239,18 @@ impl Kind {
             Kind::Int8 => DataType::Int64,
             Kind::Bool => DataType::Boolean,
             Kind::Bits | Kind::VarBits => BITS,
+            Kind::Inet => INET,
+            Kind::Cidr => CIDR,
+            Kind::MacAddr => MACADDR,
+            Kind::MacAddr8 => MACADDR8,
             Kind::Texts | Kind::List => texts(),
             Kind::Rows => DataType::new_list(texts(), true),
         }
+    }
+
+    /// The type, if it is one of addresses.
+    fn address(self) -> Option<SqlType> {
+        SqlType::from_data_type(&self.data_type()).filter(|of| of.is_address())
     }
 
     /// How well an argument of a type fits; None where it does not.
@@ -249,6 +276,8 @@ impl Kind {
             },
             Kind::Bool => (*given == DataType::Boolean).then_some(3),
             Kind::Bits | Kind::VarBits => (*given == BITS).then_some(3),
+            Kind::Inet if *given == CIDR => Some(2),
+            Kind::Inet | Kind::Cidr | Kind::MacAddr | Kind::MacAddr8 => (*given == self.data_type()).then_some(3),
             Kind::Texts => match given {
                 DataType::List(item) | DataType::LargeList(item) if item.data_type().is_string() => Some(3),
                 DataType::List(_) => Some(1),
@@ -321,8 +350,11 @@ impl ScalarUDFImpl for RowFunction {
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         let chosen = self.expect(types)?;
         let coerced = types.iter().enumerate().map(|(at, given)| match chosen.kind(at) {
-            Kind::Any if *given == DataType::Boolean => DataType::Boolean,
+            Kind::Any if matches!(given, DataType::Boolean | DataType::FixedSizeBinary(_)) => given.clone(),
             Kind::List if is_list_of_bool(given) => given.clone(),
+            Kind::Inet if *given == CIDR => CIDR,
+            // A literal, which is read when the function is called: DataFusion has no cast for it.
+            kind if kind.address().is_some() && *given == DataType::Utf8 => DataType::Utf8,
             kind => kind.data_type(),
         });
         Ok(coerced.collect())
@@ -358,10 +390,13 @@ impl ScalarUDFImpl for RowFunction {
             columns.push(Column {
                 one: matches!(value, ColumnarValue::Scalar(_)),
                 width,
-                values: as_view(match value {
-                    ColumnarValue::Array(array) => array.clone(),
-                    ColumnarValue::Scalar(value) => value.to_array()?,
-                })?,
+                values: as_kind(
+                    match value {
+                        ColumnarValue::Array(array) => array.clone(),
+                        ColumnarValue::Scalar(value) => value.to_array()?,
+                    },
+                    chosen.kind(at),
+                )?,
             });
         }
         let padded: Vec<Option<ArrayRef>> = columns.iter().map(Column::padded).collect();
@@ -389,9 +424,14 @@ impl ScalarUDFImpl for RowFunction {
     }
 }
 
-/// Texts as views. Only calls that are made behind type coercion have others.
-fn as_view(array: ArrayRef) -> Result<ArrayRef> {
+/// Texts as views, but as addresses where these are asked for. Only calls that are made behind type coercion have others.
+fn as_kind(array: ArrayRef, kind: Kind) -> Result<ArrayRef> {
     Ok(match array.data_type() {
+        DataType::FixedSizeBinary(_) if kind == Kind::Any => to_text::output(&array, &Conventions::default())?,
+        DataType::Utf8 if let Some(of) = kind.address() => {
+            let fields = array.as_string::<i32>().iter();
+            parse_column(of, fields).map_err(|(_, error)| to_datafusion(error.into()))?
+        }
         DataType::Utf8 | DataType::LargeUtf8 => cast(&array, &DataType::Utf8View)?,
         _ => array,
     })
@@ -437,6 +477,7 @@ impl Column {
             DataType::Utf8View => Value::Text(values.as_string_view().value(row)),
             DataType::BinaryView => Value::Bytes(values.as_binary_view().value(row)),
             DataType::Binary => Value::Bits(values.as_binary::<i32>().value(row)),
+            DataType::FixedSizeBinary(_) => Value::Address(values.as_fixed_size_binary().value(row)),
             DataType::Int32 => Value::Int(values.as_primitive::<Int32Type>().value(row).into()),
             DataType::Int64 => Value::Int(values.as_primitive::<Int64Type>().value(row)),
             DataType::Boolean => Value::Bool(values.as_boolean().value(row)),
@@ -464,6 +505,7 @@ impl Column {
 }
 
 enum Builder {
+    Address(FixedSizeBinaryBuilder),
     Bits(BinaryBuilder),
     Text(StringViewBuilder),
     Bytes(BinaryViewBuilder),
@@ -477,9 +519,14 @@ enum Builder {
 impl Builder {
     fn new(kind: Kind, rows: usize) -> Builder {
         let texts = || ListBuilder::new(StringViewBuilder::new());
+        let addresses = || match kind.data_type() {
+            DataType::FixedSizeBinary(width) => FixedSizeBinaryBuilder::with_capacity(rows, width),
+            _ => FixedSizeBinaryBuilder::new(0),
+        };
         match kind {
             Kind::Text | Kind::Any | Kind::Padded => Builder::Text(StringViewBuilder::with_capacity(rows)),
             Kind::Bits | Kind::VarBits => Builder::Bits(BinaryBuilder::with_capacity(rows, 0)),
+            Kind::Inet | Kind::Cidr | Kind::MacAddr | Kind::MacAddr8 => Builder::Address(addresses()),
             Kind::Bytea => Builder::Bytes(BinaryViewBuilder::with_capacity(rows)),
             Kind::Int4 => Builder::Int4(Int32Builder::with_capacity(rows)),
             Kind::Int8 => Builder::Int8(Int64Builder::with_capacity(rows)),
@@ -496,6 +543,13 @@ impl Builder {
             (Builder::Text(to), _) => to.append_null(),
             (Builder::Bits(to), Out::Bytes(value)) => to.append_value(value),
             (Builder::Bits(to), _) => to.append_null(),
+            // Each has as many bytes as its kind.
+            (Builder::Address(to), Out::Bytes(value)) => {
+                if to.append_value(value).is_err() {
+                    to.append_null();
+                }
+            }
+            (Builder::Address(to), _) => to.append_null(),
             (Builder::Bytes(to), Out::Bytes(value)) => to.append_value(value),
             (Builder::Bytes(to), _) => to.append_null(),
             (Builder::Int4(to), Out::Int(value)) => to.append_option(i32::try_from(value).ok()),
@@ -525,6 +579,7 @@ impl Builder {
         match self {
             Builder::Text(mut to) => Arc::new(to.finish()),
             Builder::Bits(mut to) => Arc::new(to.finish()),
+            Builder::Address(mut to) => Arc::new(to.finish()),
             Builder::Bytes(mut to) => Arc::new(to.finish()),
             Builder::Int4(mut to) => Arc::new(to.finish()),
             Builder::Int8(mut to) => Arc::new(to.finish()),

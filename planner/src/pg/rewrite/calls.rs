@@ -153,7 +153,9 @@ fn type_of(name: &str) -> Option<DataType> {
         "bytea" => DataType::Bytea,
         "uuid" => DataType::Uuid,
         "varchar" => DataType::Varchar(None),
-        "name" | "bpchar" => DataType::Custom(ObjectName::from(vec![Ident::new(name)]), Vec::new()),
+        "name" | "bpchar" | "inet" | "cidr" | "macaddr" | "macaddr8" => {
+            DataType::Custom(ObjectName::from(vec![Ident::new(name)]), Vec::new())
+        }
         _ => return None,
     })
 }

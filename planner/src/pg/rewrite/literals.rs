@@ -309,8 +309,12 @@ fn evident(expr: &Expr) -> Option<DataType> {
             | DataType::Timestamp(..)
             | DataType::Interval { .. }
             | DataType::Uuid
-    );
+    ) || is_address(of);
     takes_strings.then(|| of.clone())
+}
+
+fn is_address(of: &DataType) -> bool {
+    matches!(of, DataType::Custom(name, _) if matches!(name.to_string().as_str(), "inet" | "cidr" | "macaddr" | "macaddr8"))
 }
 
 /// A literal as a float, read from its own digits.

@@ -4,7 +4,7 @@ use super::fields;
 use super::{parse, times, to_integer, to_text};
 use crate::pg::error::{SqlError, SqlState};
 use crate::pg::errors::to_datafusion;
-use crate::pg::functions::{array, bits, enums, json, record, text};
+use crate::pg::functions::{array, bits, enums, json, network, record, text};
 use crate::pg::numeric::convert;
 use crate::pg::types::type_oid;
 use datafusion::arrow::datatypes::DataType;
@@ -142,6 +142,9 @@ fn of_own_kind(cast: Cast, schema: &DFSchema, conventions: &Conventions) -> Resu
     {
         return Ok(Transformed::yes(bits::converted(*cast.expr, target)));
     }
+    if network::converts(&from, &to) {
+        return Ok(Transformed::yes(network::converted(*cast.expr, &from)));
+    }
     if is_string(&from) {
         let Some(target) = declared else { return keep(cast) };
         // The target must be the declared type's own representation, else it is a coercion of DataFusion's.
@@ -217,7 +220,7 @@ fn coercion(to: &DataType) -> Option<SqlType> {
         | DataType::Time64(_)
         | DataType::Timestamp(..)
         | DataType::Interval(_)
-        | DataType::FixedSizeBinary(12)
+        | DataType::FixedSizeBinary(6 | 8 | 12 | 18 | 34)
         | DataType::Boolean => SqlType::from_data_type(to),
         other if other.is_signed_integer() || other.is_floating() => SqlType::from_data_type(other),
         _ => None,

@@ -13,12 +13,13 @@ use datafusion::logical_expr::{
 };
 use std::fmt::Write;
 use std::sync::Arc;
-use tenon_storage::EnumType;
 use tenon_storage::datetime::{self, Conventions};
 use tenon_storage::float_text;
+use tenon_storage::network::{self, Address, INET};
 use tenon_storage::numeric::Numeric;
 use tenon_storage::parse::write_array;
 use tenon_storage::types::NUMERIC;
+use tenon_storage::{EnumType, SqlType};
 
 pub(super) fn applies(from: &DataType) -> bool {
     matches!(
@@ -29,7 +30,7 @@ pub(super) fn applies(from: &DataType) -> bool {
             | DataType::Time64(_)
             | DataType::Timestamp(..)
             | DataType::Interval(_)
-            | DataType::FixedSizeBinary(12 | 16)
+            | DataType::FixedSizeBinary(6 | 8 | 12 | 16 | 18 | 34)
             | DataType::Binary
             | DataType::BinaryView
             | DataType::List(_)
@@ -169,6 +170,14 @@ fn texts(values: &ArrayRef, conventions: &Conventions) -> Result<ArrayRef> {
         DataType::Binary => collect(values.as_binary::<i32>().iter(), |bits, out| {
             out.extend(bits.iter().map(|bit| char::from(*bit)));
         }),
+        // With its mask, always.
+        of if *of == INET => collect(values.as_fixed_size_binary().iter(), |bytes, out| {
+            let own = Address::from_bytes(bytes);
+            let _ = write!(out, "{}/{}", own.host(), own.mask);
+        }),
+        of if let Some(of) = address(of) => by_bytes(values.as_fixed_size_binary().iter(), |bytes, out| {
+            network::write_text(of, bytes, out);
+        }),
         DataType::FixedSizeBinary(_) => collect(values.as_fixed_size_binary().iter(), |bytes, out| {
             for (at, byte) in bytes.iter().enumerate() {
                 if matches!(at, 4 | 6 | 8 | 10) {
@@ -195,10 +204,18 @@ pub(crate) fn output(values: &ArrayRef, conventions: &Conventions) -> Result<Arr
         DataType::Boolean => collect(values.as_boolean().iter(), |value, out| {
             out.push(if value { 't' } else { 'f' });
         }),
+        of if *of == INET => by_bytes(values.as_fixed_size_binary().iter(), |bytes, out| {
+            network::write_text(SqlType::Inet, bytes, out);
+        }),
         other if applies(other) || *other == NUMERIC => texts(values, conventions)?,
         _ => values.clone(),
     };
     Ok(cast(&texts, &DataType::Utf8View)?)
+}
+
+/// A type of addresses.
+fn address(of: &DataType) -> Option<SqlType> {
+    SqlType::from_data_type(of).filter(|of| of.is_address())
 }
 
 /// Arrays within an array, which are written already.

@@ -82,6 +82,10 @@ pub(crate) fn array_oid(element: u32) -> u32 {
         114 => 199,
         700 => 1021,
         701 => 1022,
+        650 => 651,
+        774 => 775,
+        829 => 1040,
+        869 => 1041,
         1042 => 1014,
         1043 => 1015,
         1082 => 1182,
@@ -128,6 +132,10 @@ pub(crate) fn type_for_oid(oid: u32) -> Option<Field> {
         1560 => known(SqlType::Bit),
         1562 => known(SqlType::VarBit),
         2950 => known(SqlType::Uuid),
+        650 => known(SqlType::Cidr),
+        774 => known(SqlType::MacAddr8),
+        829 => known(SqlType::MacAddr),
+        869 => known(SqlType::Inet),
         1002 => known(SqlType::Array(ArrayType::of_items(SqlType::Text))),
         own if let Some(of) = EnumType::newest(own) => match SqlType::Enum(of) {
             one if of.oid == own => known(one),
@@ -142,7 +150,7 @@ pub(crate) fn type_for_oid(oid: u32) -> Option<Field> {
 }
 
 /// The oids of the types whose arrays a parameter can be.
-const ARRAY_ELEMENTS: [u32; 23] = [
-    16, 17, 19, 20, 21, 23, 25, 114, 700, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1266, 1560, 1562, 1700, 2950,
-    3802,
+const ARRAY_ELEMENTS: [u32; 27] = [
+    650, 774, 829, 869, 16, 17, 19, 20, 21, 23, 25, 114, 700, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1266,
+    1560, 1562, 1700, 2950, 3802,
 ];

@@ -51,7 +51,7 @@ pub(super) fn check_types(call: &AggregateFunction, schema: &DFSchema) -> Result
     let unordered = matches!(
         data_type,
         DataType::Boolean
-            | DataType::FixedSizeBinary(16)
+            | DataType::FixedSizeBinary(6 | 8 | 16)
             | DataType::Binary
             | DataType::BinaryView
             | DataType::Struct(_)

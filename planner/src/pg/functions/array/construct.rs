@@ -34,6 +34,11 @@ struct Constructor {
     signature: Signature,
 }
 
+/// A literal that takes the type of the others.
+fn is_unknown(of: &DataType) -> bool {
+    matches!(of, DataType::Utf8 | DataType::Null)
+}
+
 impl ScalarUDFImpl for Constructor {
     fn name(&self) -> &str {
         "array"
@@ -68,13 +73,19 @@ impl ScalarUDFImpl for Constructor {
         if item.is_null() || is_text(&item) {
             item = DataType::Utf8View;
         }
-        Ok(vec![list_type(&item, depth); types.len()])
+        // DataFusion has no cast of a literal to these: `plan_array_literal` makes one.
+        let literal = |own: &DataType| matches!(item, DataType::FixedSizeBinary(_)) && is_unknown(own);
+        let coerced = types.iter().map(|own| match literal(own) {
+            true => own.clone(),
+            false => list_type(&item, depth),
+        });
+        Ok(coerced.collect())
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        match types {
-            [first, ..] => Ok(list_type(first, 1)),
-            [] => plan_err!("ARRAY takes items"),
+        match types.iter().find(|own| !is_unknown(own)).or(types.first()) {
+            Some(own) => Ok(list_type(own, 1)),
+            None => plan_err!("ARRAY takes items"),
         }
     }
 

@@ -61,6 +61,8 @@ enum Group {
     Json,
     Jsonb,
     Bits,
+    Network,
+    Interface,
     /// Each type for itself: its oid.
     Enum(u32),
 }
@@ -85,6 +87,8 @@ fn group(of: SqlType) -> Group {
         SqlType::Json => Group::Json,
         SqlType::Jsonb => Group::Jsonb,
         SqlType::Bit | SqlType::BitOf(_) | SqlType::VarBit | SqlType::VarBitOf(_) => Group::Bits,
+        SqlType::Inet | SqlType::Cidr => Group::Network,
+        SqlType::MacAddr | SqlType::MacAddr8 => Group::Interface,
         SqlType::Enum(of) => Group::Enum(of.oid),
         #[allow(unreachable_patterns)]
         _ => Group::String,
@@ -110,7 +114,7 @@ fn name(of: Option<SqlType>) -> String {
 fn typed(literal: Expr, to: SqlType) -> Expr {
     let Expr::Literal(ScalarValue::Utf8(Some(text)), None) = &literal else {
         // DataFusion gives a NULL no type beside these.
-        if to.is_bits() || to == SqlType::Uuid {
+        if to.is_bits() || to.is_address() || to == SqlType::Uuid {
             return Expr::Cast(Cast::new_from_field(Box::new(literal), Arc::new(to.field("", true))));
         }
         return literal;

@@ -96,6 +96,13 @@ fn shown_beside(expr: Expr, own: Option<SqlType>, other: Option<SqlType>) -> Exp
 fn wanted(op: &BinaryOperator, beside: SqlType, is_left: bool) -> Option<SqlType> {
     let number = group(beside) == Group::Number;
     let integer = matches!(beside, SqlType::Int2 | SqlType::Int4 | SqlType::Int8);
+    match (group(beside), op) {
+        // A network stands beside addresses.
+        (Group::Network, BinaryOperator::Plus) => return Some(SqlType::Int8),
+        (Group::Network, op) if is_comparison(op) || is_of_networks(op) => return Some(SqlType::Inet),
+        (Group::Interface, BinaryOperator::BitwiseAnd | BinaryOperator::BitwiseOr) => return Some(beside),
+        _ => {}
+    }
     match op {
         op if is_comparison(op) => Some(beside),
         BinaryOperator::Plus => match beside {
@@ -139,6 +146,19 @@ fn meet(op: &BinaryOperator, a: SqlType, b: SqlType) -> bool {
                     (Group::Time, Group::Interval) | (Group::Interval, Group::Time)
                 ));
     }
+    if is_arithmetic(op)
+        && [left, right]
+            .iter()
+            .any(|of| matches!(of, Group::Network | Group::Interface))
+    {
+        let integer = |of| matches!(of, SqlType::Int2 | SqlType::Int4 | SqlType::Int8);
+        return match op {
+            BinaryOperator::Plus => integer(a) || integer(b),
+            BinaryOperator::Minus if integer(b) => left == Group::Network,
+            BinaryOperator::BitwiseAnd | BinaryOperator::BitwiseOr => left == right,
+            op => left == Group::Network && right == Group::Network && is_of_networks(op),
+        };
+    }
     if is_arithmetic(op) && (left == Group::Bits || right == Group::Bits) {
         return match op {
             BinaryOperator::BitwiseAnd | BinaryOperator::BitwiseOr | BinaryOperator::PGBitwiseXor => left == right,
@@ -173,6 +193,20 @@ fn meet(op: &BinaryOperator, a: SqlType, b: SqlType) -> bool {
                 || (left == right && matches!(left, Group::Bytea | Group::Jsonb | Group::Bits))
         }
         _ => true,
+    }
+}
+
+/// Operators that take two addresses, beside comparisons.
+fn is_of_networks(op: &BinaryOperator) -> bool {
+    match op {
+        BinaryOperator::Minus
+        | BinaryOperator::BitwiseAnd
+        | BinaryOperator::BitwiseOr
+        | BinaryOperator::PGBitwiseShiftLeft
+        | BinaryOperator::PGBitwiseShiftRight
+        | BinaryOperator::PGOverlap => true,
+        BinaryOperator::Custom(op) => matches!(op.as_str(), "<<=" | ">>="),
+        _ => false,
     }
 }
 
