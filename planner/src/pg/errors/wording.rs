@@ -225,7 +225,12 @@ fn undefined_function(first: &str, whole: &str) -> SqlError {
     let told = match call {
         Some(call) if call.contains('(') => {
             let (name, types) = call.split_once('(').unwrap_or((call, ""));
-            let types: Vec<String> = types.trim_end_matches(')').split(", ").map(type_name).collect();
+            let types: Vec<String> = types
+                .strip_suffix(')')
+                .unwrap_or(types)
+                .split(", ")
+                .map(type_name)
+                .collect();
             format!("function {name}({}) does not exist", types.join(", "))
         }
         Some(name) => format!("function {name}(...) does not exist"),

@@ -148,6 +148,17 @@ fn merged(values: &[Value]) -> Result<Out> {
     cidr(Address { mask, ..a })
 }
 
+/// Addresses of interfaces with zeros behind the three bytes of the manufacturer.
+pub(super) fn of_manufacturers(array: &ArrayRef) -> DataFusionResult<ArrayRef> {
+    let of = SqlType::from_data_type(array.data_type()).unwrap_or(SqlType::MacAddr);
+    let cut = |bytes: &[u8]| {
+        let zeros = std::iter::repeat_n(0, bytes.len().saturating_sub(3));
+        bytes.iter().take(3).copied().chain(zeros).collect::<Vec<_>>()
+    };
+    let values = array.as_fixed_size_binary().iter();
+    network::array(of, values.map(|bytes| bytes.map(cut))).map_err(|error| to_datafusion(error.into()))
+}
+
 /// As IPv6 has it in addresses that are made of those of interfaces.
 fn with_seventh_bit(values: &[Value]) -> Result<Out> {
     let mut bytes = address(values, 0).to_vec();

@@ -1,4 +1,5 @@
-//! `round`, `trunc`, `ceil` and `floor`: numerics get the scale that they are rounded to, floats round half to even.
+//! `round`, `trunc`, `ceil` and `floor`: numerics get the scale that they are rounded to, floats round half to even. `trunc` of an
+//! interface's address is its manufacturer's part.
 
 use crate::pg::numeric::{digits, failed};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Builder, Float64Array};
@@ -9,6 +10,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use std::sync::Arc;
+use tenon_storage::network::{MACADDR, MACADDR8};
 use tenon_storage::numeric::NumericError;
 use tenon_storage::numeric::column::{Values, collect};
 use tenon_storage::types::NUMERIC;
@@ -56,6 +58,7 @@ impl ScalarUDFImpl for Rounding {
         let places = matches!(self.kind, Kind::Round | Kind::Trunc);
         match types {
             [own @ (DataType::Decimal128(..) | DataType::LargeBinary)] => Ok(vec![own.clone()]),
+            [own] if matches!(self.kind, Kind::Trunc) && [MACADDR, MACADDR8].contains(own) => Ok(vec![own.clone()]),
             [own] if own.is_numeric() || own.is_null() => Ok(vec![DataType::Float64]),
             [own, count] if places && (count.is_integer() || count.is_null()) => {
                 let own = match (own, digits(own)) {
@@ -104,6 +107,7 @@ impl ScalarUDFImpl for Rounding {
             None => None,
         };
         let result = match values.data_type() {
+            DataType::FixedSizeBinary(_) => super::network::of_manufacturers(&values)?,
             DataType::Float64 => self.floats(&values, places.as_ref()),
             _ => self.numerics(&values, places.as_ref(), args.return_type())?,
         };
