@@ -19,6 +19,13 @@ pub(crate) fn fold(ident: &Ident) -> String {
     }
 }
 
+/// The sequence that a default asks: `nextval('name'::regclass)`.
+pub(crate) fn named_sequence(default: &str) -> Option<String> {
+    let rest = default.strip_prefix("nextval('")?;
+    let (name, to) = rest.rsplit_once("'::")?;
+    to.eq_ignore_ascii_case("regclass)").then(|| name.replace("''", "'"))
+}
+
 /// The parts of a name, folded.
 pub(crate) fn parts(name: &ObjectName) -> Vec<String> {
     name.0.iter().filter_map(|part| part.as_ident()).map(fold).collect()

@@ -76,6 +76,17 @@ impl Statement {
         }
     }
 
+    /// Whether it reads rows, so that a transaction's snapshot is taken for it; what only concerns settings does not.
+    pub(crate) fn reads_rows(&self) -> bool {
+        match &self.kind {
+            Kind::Sql(statement) => !matches!(
+                **statement,
+                ast::Statement::Set(_) | ast::Statement::ShowVariable { .. }
+            ),
+            _ => true,
+        }
+    }
+
     /// VACUUM, also with ANALYZE.
     pub(crate) fn is_vacuum(&self) -> bool {
         match &self.kind {

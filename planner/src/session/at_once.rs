@@ -40,7 +40,7 @@ impl Session {
         self.open_execution();
         let account = self.account.clone();
         let _entered = account.enter();
-        let answer = self.begin_statement().and_then(|()| {
+        let answer = self.begin_statement(true).and_then(|()| {
             self.check_expected()?;
             found(self, prepared, params)
                 .and_then(|plan| at_once(self, &plan, params))

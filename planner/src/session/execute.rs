@@ -94,7 +94,7 @@ impl Session {
         }
         let mut attempt = 1;
         loop {
-            let result = match self.begin_statement() {
+            let result = match self.begin_statement(prepared.statement.reads_rows()) {
                 Ok(()) => match Box::pin(statements::run(self, prepared, params)).await {
                     Ok(outcome) => statements::references::at_statement_end(self).await.map(|()| outcome),
                     Err(error) => Err(error),

@@ -18,13 +18,13 @@ use tenon_storage::{DatabaseState, Transaction, privilege};
 
 impl Session {
     /// Begins the statement's part of the transaction: the block's, on a new snapshot where its isolation says so, or
-    /// one of the statement's own.
-    pub(super) fn begin_statement(&mut self) -> Result<()> {
+    /// one of the statement's own. A statement that reads no rows leaves the block's snapshot and isolation open.
+    pub(super) fn begin_statement(&mut self, reads_rows: bool) -> Result<()> {
         let refreshed = std::mem::take(&mut self.refreshed);
         match &mut self.block {
             Some(block) => {
                 let keep = block.isolation == Isolation::Snapshot && block.used;
-                block.used = true;
+                block.used |= reads_rows;
                 if !keep && !refreshed {
                     block.transaction.lock().refresh()?;
                 }

@@ -3,6 +3,7 @@
 
 use super::{Binder, fold};
 use crate::catalog::partitions;
+use crate::catalog::system;
 use crate::pg::error::Result;
 use crate::pg::parse::parse_expression;
 use crate::pg::walk::{Visit, VisitMut, replace};
@@ -129,7 +130,7 @@ fn factors(from: &[TableWithJoins], into: &mut Vec<Known>) {
 }
 
 impl Resolver<'_> {
-    /// What a `tableoid` is; None where it is no column of a stored table.
+    /// What a `tableoid` is; None where it is no column of a stored table or a system table.
     fn value(&self, qualifier: Option<&str>) -> Result<Option<Expr>> {
         for scope in self.scopes.iter().rev() {
             let found: Vec<&Known> = scope
@@ -151,7 +152,9 @@ impl Resolver<'_> {
             return Ok(None);
         }
         let Ok(Some(relation)) = self.binder.names().existing(&known.relation) else {
-            return Ok(None);
+            return system_table(&parts)
+                .map(|own| parse_expression(&format!("CAST({own} AS oid)")))
+                .transpose();
         };
         let own = match relation {
             Relation::Table(_) | Relation::Partition(_) => relation.oid(),
@@ -237,6 +240,15 @@ impl VisitorMut for Resolver<'_> {
             Some(qualifier) => replace(expr, self.value(qualifier.as_deref())),
             None => ControlFlow::Continue(()),
         }
+    }
+}
+
+/// The oid of a system table by its name.
+fn system_table(parts: &[String]) -> Option<u32> {
+    match parts {
+        [schema, name] if schema == system::PG_CATALOG => system::system_table(name),
+        [name] => system::system_table(name),
+        _ => None,
     }
 }
 

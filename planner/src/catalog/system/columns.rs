@@ -48,7 +48,7 @@ fn type_of(column: &str) -> Option<DataType> {
         "indkey" | "indoption" | "partattrs" => DataType::LargeList(list(DataType::Int16)),
         "indclass" | "indcollation" => DataType::LargeList(list(DataType::UInt32)),
         "relacl" | "nspacl" | "attacl" | "datacl" | "typacl" | "proacl" | "defaclacl" | "reloptions" | "setconfig"
-        | "rolconfig" | "useconfig" => DataType::List(list(DataType::Utf8View)),
+        | "rolconfig" | "useconfig" | "initprivs" | "evttags" => DataType::List(list(DataType::Utf8View)),
         "hasindexes" => DataType::Boolean,
         "conkey" | "confkey" => DataType::List(list(DataType::Int16)),
         _ if is_in(OIDS) => DataType::UInt32,

@@ -5,10 +5,11 @@
 
 use super::activity;
 use super::regnames::RegType;
-use super::relations::{indexed, is_constraint, relations};
+use super::relations::{expression_indexes, indexed, is_constraint, relations};
 use super::rows::{self, row};
 use super::{
-    DATABASE_OID, INFORMATION_SCHEMA_OID, PG_CATALOG_OID, foreign_keys, names, partitions, rights, signatures, types,
+    DATABASE_OID, INFORMATION_SCHEMA_OID, PG_CATALOG_OID, checks, dependencies, foreign_keys, names, partitions,
+    rights, signatures, types,
 };
 use crate::catalog::bind::Binder;
 use crate::pg::error::{SqlError, state};
@@ -262,6 +263,9 @@ fn own(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
     })))
 }
 
+/// Objects that PostgreSQL ships have smaller oids.
+const FIRST_OID: i64 = 16_384;
+
 /// Functions that cannot fail.
 fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
     let own = binder.clone();
@@ -269,7 +273,10 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
         "format_type" => (
             DataType::Utf8,
             Box::new(move |args| {
-                let name = |oid| names::format_type(oid, number(args, 1)).or_else(|| types::name(&own, oid));
+                let name = |oid| {
+                    let made = (oid >= FIRST_OID).then(|| types::name(&own, oid)).flatten();
+                    made.or_else(|| names::format_type(oid, number(args, 1)))
+                };
                 let unknown = |oid| if oid == 0 { "-" } else { "???" }.to_string();
                 ScalarValue::Utf8(number(args, 0).map(|oid| name(oid).unwrap_or_else(|| unknown(oid))))
             }),
@@ -298,16 +305,28 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
         "pg_get_indexdef" => (
             DataType::Utf8,
             Box::new(move |args| {
-                let found = number(args, 0).and_then(|oid| index(&own, oid));
-                ScalarValue::Utf8(found.map(|(table, index)| match number(args, 1).filter(|at| *at > 0) {
-                    None => names::index_definition(table, index),
-                    Some(at) => {
-                        let column = index.columns.get(at as usize - 1);
-                        column.map_or(String::new(), |at| {
-                            quote::identifier(&table.definition().columns[*at].name)
+                let oid = number(args, 0);
+                let found = oid.and_then(|oid| index(&own, oid));
+                let on_expressions = || {
+                    let (table, index) = expression_indexes(&own).find(|(_, own)| Some(i64::from(own.oid)) == oid)?;
+                    Some(match number(args, 1).filter(|at| *at > 0) {
+                        None => names::expression_index_definition(table, index),
+                        Some(at) => index.keys.get(at as usize - 1).cloned().unwrap_or_default(),
+                    })
+                };
+                ScalarValue::Utf8(
+                    found
+                        .map(|(table, index)| match number(args, 1).filter(|at| *at > 0) {
+                            None => names::index_definition(table, index),
+                            Some(at) => {
+                                let column = index.columns.get(at as usize - 1);
+                                column.map_or(String::new(), |at| {
+                                    quote::identifier(&table.definition().columns[*at].name)
+                                })
+                            }
                         })
-                    }
-                }))
+                        .or_else(on_expressions),
+                )
             }),
         ),
         "pg_get_constraintdef" => (
@@ -317,16 +336,16 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
                 let found = oid.and_then(|oid| index(&own, oid));
                 let found = found.filter(|(_, index)| is_constraint(index));
                 let unique = found.map(|(table, key)| names::key_definition(table, key));
-                ScalarValue::Utf8(unique.or_else(|| foreign_keys::definition(&own, oid?)))
+                let foreign = || foreign_keys::definition(&own, oid?);
+                ScalarValue::Utf8(unique.or_else(foreign).or_else(|| checks::definition(&own, oid?)))
             }),
         ),
         "pg_get_viewdef" => (
             DataType::Utf8,
             Box::new(move |args| {
-                ScalarValue::Utf8(match relation(&own, args) {
-                    Some(Relation::View(view)) => Some(format!(" {};", view.sql)),
-                    _ => None,
-                })
+                let relation = relation(&own, args);
+                let query = relation.as_ref().and_then(dependencies::query);
+                ScalarValue::Utf8(query.map(|query| format!(" {query};")))
             }),
         ),
         ANCESTORS => (
@@ -369,6 +388,7 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
             }),
         ),
         "shobj_description"
+        | "pg_get_function_sqlbody"
         | "pg_get_ruledef"
         | "pg_get_triggerdef"
         | "pg_get_statisticsobjdef_columns"

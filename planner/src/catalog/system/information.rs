@@ -275,7 +275,7 @@ fn all_columns(binder: &Binder, database: &str) -> Vec<Row> {
     let shown = relations(binder).filter(|relation| matches!(relation.kind(), "table" | "view"));
     for relation in shown.filter(|relation| rights::is_accessible(binder, relation)) {
         for (number, column) in columns(relation).iter().enumerate() {
-            let mut row = column_row(relation, number, column, database);
+            let mut row = column_row(binder, relation, number, column, database);
             if let Some(sequence) = binder.snapshot.identity(relation.oid(), column.name) {
                 row.extend(row! {
                     "identity_start": sequence.def.start.to_string(),
@@ -316,7 +316,7 @@ fn sequences(binder: &Binder, database: &str) -> Vec<Row> {
     shown.map(sequence).collect()
 }
 
-fn column_row(relation: &Relation, number: usize, column: &Column<'_>, database: &str) -> Row {
+fn column_row(binder: &Binder, relation: &Relation, number: usize, column: &Column<'_>, database: &str) -> Row {
     let of = column.sql_type;
     let characters = match of {
         SqlType::VarcharOf(length) | SqlType::CharOf(length) => Some(i64::from(length)),
@@ -353,7 +353,7 @@ fn column_row(relation: &Relation, number: usize, column: &Column<'_>, database:
         "column_default": column
             .default
             .filter(|_| column.generated.is_none())
-            .map(|default| shown_default(column.sql_type, default)),
+            .map(|default| shown_default(binder, column.sql_type, default)),
         "is_nullable": yes_or_no(!column.not_null),
         "data_type": match of {
             SqlType::Array(_) => Some("ARRAY".to_string()),

@@ -4,7 +4,9 @@
 //! database (relations, columns, keys, settings) is made here from storage, with storage's oids.
 
 mod activity;
+mod checks;
 mod columns;
+mod dependencies;
 mod dialect_rewrite;
 mod encodings;
 mod foreign_keys;
@@ -29,7 +31,7 @@ mod usage;
 mod zones;
 
 pub(crate) use functions::{function, gives_rows, rows_of, table_function};
-pub(crate) use regnames::split;
+pub(crate) use regnames::{split, system_table};
 pub(crate) use rewrite::{rewrite, touches};
 
 use crate::catalog::bind::Binder;

@@ -2,7 +2,7 @@
 
 use super::system_types;
 use tenon_storage::datetime::IntervalRange;
-use tenon_storage::{EnumType, Index, SqlType, TableVersion, quote};
+use tenon_storage::{EnumType, ExpressionIndex, Index, SqlType, TableVersion, quote};
 
 /// `pg_type.typlen`: bytes, -1 for a varying length.
 pub(super) fn length(sql_type: SqlType) -> i64 {
@@ -156,6 +156,27 @@ pub(super) fn index_definition(table: &TableVersion, index: &Index) -> String {
             " NULLS NOT DISTINCT"
         } else {
             ""
+        }
+    )
+}
+
+/// The same of one on expressions, or a partial one.
+pub(super) fn expression_index_definition(table: &TableVersion, index: &ExpressionIndex) -> String {
+    format!(
+        "CREATE {}INDEX {} ON {}.{} USING btree ({}){}{}",
+        if index.unique { "UNIQUE " } else { "" },
+        quote::identifier(&index.name),
+        quote::identifier(&table.definition().schema_name),
+        quote::identifier(table.name()),
+        index.keys.join(", "),
+        if index.nulls_not_distinct {
+            " NULLS NOT DISTINCT"
+        } else {
+            ""
+        },
+        match &index.predicate {
+            Some(predicate) => format!(" WHERE ({predicate})"),
+            None => String::new(),
         }
     )
 }

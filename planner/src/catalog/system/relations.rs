@@ -5,15 +5,16 @@
 use super::rows::{self, Row, row};
 use super::{DATABASE_OID, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID};
 use super::{
-    activity, encodings, foreign_keys, names, on_device, open, partitions, rights, settings, texts, types, usage, zones,
+    activity, checks, dependencies, encodings, foreign_keys, names, on_device, open, partitions, rights, settings,
+    texts, types, usage, zones,
 };
 use crate::catalog::bind::Binder;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use std::sync::Arc;
 use tenon_storage::{
-    Composite, Generated, Index, IndexKind, Object, ObjectKey, Partition, Relation, Secured, Sequence, SqlType,
-    TableVersion,
+    CheckOption, Composite, ExpressionIndex, Generated, Index, IndexKind, Object, ObjectKey, Partition, Relation,
+    Secured, Sequence, SqlType, TableVersion,
 };
 
 const ZONE_COLUMNS: &[(&str, &str)] = &[
@@ -43,6 +44,8 @@ pub(super) fn rows(binder: &Binder, name: &str) -> Option<Vec<Row>> {
         "pg_settings" => settings::rows(binder),
         "pg_description" => descriptions(binder),
         "pg_sequence" => sequences(binder),
+        "pg_depend" => dependencies::rows(binder),
+        "pg_rewrite" => dependencies::rules(binder),
         "pg_inherits" => partitions::inherits(binder),
         "pg_partitioned_table" => partitions::partitioned(binder),
         "pg_type" => types::types(binder),
@@ -116,6 +119,68 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
         ),
         "pg_timezone_names" => (ZONE_COLUMNS, zones::names(binder)),
         "pg_timezone_abbrevs" => (&ZONE_COLUMNS[1..], zones::abbreviations(binder)),
+        // What PostgreSQL ships of these is not told.
+        "pg_amop" => (
+            &[
+                ("oid", "oid"),
+                ("amopfamily", "oid"),
+                ("amoplefttype", "oid"),
+                ("amoprighttype", "oid"),
+                ("amopstrategy", "smallint"),
+                ("amoppurpose", "text"),
+                ("amopopr", "oid"),
+                ("amopmethod", "oid"),
+                ("amopsortfamily", "oid"),
+            ],
+            Vec::new(),
+        ),
+        "pg_amproc" => (
+            &[
+                ("oid", "oid"),
+                ("amprocfamily", "oid"),
+                ("amproclefttype", "oid"),
+                ("amprocrighttype", "oid"),
+                ("amprocnum", "smallint"),
+                ("amproc", "oid"),
+            ],
+            Vec::new(),
+        ),
+        "pg_transform" => (
+            &[
+                ("oid", "oid"),
+                ("trftype", "oid"),
+                ("trflang", "oid"),
+                ("trffromsql", "oid"),
+                ("trftosql", "oid"),
+            ],
+            Vec::new(),
+        ),
+        "pg_seclabels" => (
+            &[
+                ("objoid", "oid"),
+                ("classoid", "oid"),
+                ("objsubid", "int"),
+                ("objtype", "text"),
+                ("objnamespace", "oid"),
+                ("objname", "text"),
+                ("provider", "text"),
+                ("label", "text"),
+            ],
+            Vec::new(),
+        ),
+        "pg_policies" => (
+            &[
+                ("schemaname", "text"),
+                ("tablename", "text"),
+                ("policyname", "text"),
+                ("permissive", "text"),
+                ("roles", "texts"),
+                ("cmd", "text"),
+                ("qual", "text"),
+                ("with_check", "text"),
+            ],
+            Vec::new(),
+        ),
         "pg_prepared_xacts" => (&[("gid", "text"), ("owner", "text"), ("database", "text")], Vec::new()),
         "pg_sequences" => (
             &[
@@ -230,12 +295,21 @@ pub(super) fn schema_oid(binder: &Binder, name: &str) -> u32 {
     binder.snapshot.schema(name).map_or(0, |schema| schema.oid)
 }
 
-/// A table's storage parameters that are set.
-fn options(table: Option<&Arc<TableVersion>>) -> rows::Value {
-    match table.and_then(|table| table.definition().device) {
-        Some(device) => rows::Value::Texts(vec![format!("tenon.device={}", device.name())]),
-        None => rows::Value::Null,
-    }
+/// A table's storage parameters that are set; a view's CHECK OPTION.
+fn options(relation: &Relation) -> rows::Value {
+    let option = match relation {
+        Relation::Table(table) => table
+            .definition()
+            .device
+            .map(|device| format!("tenon.device={}", device.name())),
+        Relation::View(view) => match view.check_option {
+            CheckOption::None => None,
+            CheckOption::Local => Some("check_option=local".into()),
+            CheckOption::Cascaded => Some("check_option=cascaded".into()),
+        },
+        Relation::Sequence(_) | Relation::Partition(_) => None,
+    };
+    option.map_or(rows::Value::Null, |option| rows::Value::Texts(vec![option]))
 }
 
 fn namespaces(binder: &Binder) -> Vec<Row> {
@@ -299,6 +373,7 @@ fn classes(binder: &Binder) -> Vec<Row> {
                 _ => "v",
             },
             "relnatts": relation.columns().fields().len() as i64,
+            "relchecks": checks::of_relation(relation).len() as i64,
             "relhasrules": relation.as_view().is_some(),
             "relhastriggers": triggered.contains(&relation.oid()),
             "relispopulated": table.is_none_or(|table| table.definition().is_populated),
@@ -306,7 +381,7 @@ fn classes(binder: &Binder) -> Vec<Row> {
             "relispartition": relation.as_partition().is_some(),
             "relhassubclass": partitions::is_divided(relation),
             "relpartbound": partitions::bound(binder, relation),
-            "reloptions": options(table),
+            "reloptions": options(relation),
         });
         for (table, index) in table
             .iter()
@@ -326,6 +401,27 @@ fn classes(binder: &Binder) -> Vec<Row> {
                 "relreplident": "n",
             });
         }
+        for (table, index) in table.iter().flat_map(|table| {
+            table
+                .definition()
+                .expression_indexes
+                .iter()
+                .map(move |own| (table, own))
+        }) {
+            out.push(row! {
+                "oid": index.oid,
+                "relname": index.name.as_str(),
+                "relnamespace": namespace,
+                "relowner": binder.snapshot.owner(table.oid()),
+                "relam": 403_i64,
+                "reltuples": table.rows() as f64,
+                "relpersistence": if temporary { "t" } else { "p" },
+                "relkind": "i",
+                "relnatts": index.keys.len() as i64,
+                "relispopulated": true,
+                "relreplident": "n",
+            });
+        }
     }
     out
 }
@@ -337,6 +433,8 @@ pub(super) struct Column<'a> {
     pub not_null: bool,
     pub default: Option<&'a str>,
     pub generated: Option<Generated>,
+    /// The schema and name of the domain that it has been declared with.
+    pub domain: Option<&'a (String, String)>,
 }
 
 pub(super) fn columns(relation: &Relation) -> Vec<Column<'_>> {
@@ -350,6 +448,7 @@ pub(super) fn columns(relation: &Relation) -> Vec<Column<'_>> {
                     not_null: column.not_null,
                     default: column.default.as_deref(),
                     generated: column.generated,
+                    domain: column.domain.as_ref(),
                 })
                 .collect()
         }
@@ -363,6 +462,7 @@ pub(super) fn columns(relation: &Relation) -> Vec<Column<'_>> {
                     not_null: relation.as_partition().is_some() && !field.is_nullable(),
                     default: None,
                     generated: None,
+                    domain: None,
                 })
                 .collect()
         }
@@ -388,24 +488,33 @@ fn composite_columns<'a>(binder: &Binder, of: &'a Composite) -> Vec<(Column<'a>,
             not_null: false,
             default: None,
             generated: None,
+            domain: None,
         };
         Some((column, own.or(sql_type.map(SqlType::oid))?))
     };
     of.columns.iter().filter_map(column).collect()
 }
 
+/// Whether values are compared by a collation: json's are not.
+fn is_collated(sql_type: SqlType) -> bool {
+    sql_type.is_string() && matches!(sql_type.oid(), 25 | 1042 | 1043)
+}
+
 fn attributes(binder: &Binder) -> Vec<Row> {
     let attribute = |relation: u32, number: usize, column: &Column<'_>| {
         let length = names::length(column.sql_type);
+        let domain = column
+            .domain
+            .and_then(|(schema, name)| types::domain_oid(binder, schema, name));
         row! {
             "attrelid": relation,
             "attname": column.name,
-            "atttypid": column.sql_type.oid(),
+            "atttypid": domain.unwrap_or_else(|| column.sql_type.oid()),
             "attstattarget": -1_i64,
             "attlen": length,
             "attnum": number as i64 + 1,
             "attcacheoff": -1_i64,
-            "atttypmod": i64::from(column.sql_type.typmod()),
+            "atttypmod": if domain.is_some() { -1 } else { i64::from(column.sql_type.typmod()) },
             "attbyval": (1..=8).contains(&length),
             "attalign": if length == 8 { "d" } else { "i" },
             "attstorage": match column.sql_type {
@@ -422,7 +531,7 @@ fn attributes(binder: &Binder) -> Vec<Row> {
             },
             "attgenerated": if column.generated == Some(Generated::Stored) { "s" } else { "" },
             "attislocal": true,
-            "attcollation": if column.sql_type.is_string() { 100_i64 } else { 0 },
+            "attcollation": if is_collated(column.sql_type) { 100_i64 } else { 0 },
             "attacl": rights::column_acl(binder, relation, column.name),
         }
     };
@@ -469,10 +578,10 @@ fn defaults(binder: &Binder) -> Vec<Row> {
         for (number, column) in columns(relation).iter().enumerate() {
             if let Some(default) = column.default {
                 out.push(row! {
-                    "oid": relation.oid(),
+                    "oid": checks::part_oid(relation.oid(), number),
                     "adrelid": relation.oid(),
                     "adnum": number as i64 + 1,
-                    "adbin": shown_default(column.sql_type, default),
+                    "adbin": shown_default(binder, column.sql_type, default),
                 });
             }
         }
@@ -481,9 +590,13 @@ fn defaults(binder: &Binder) -> Vec<Row> {
 }
 
 /// A default as PostgreSQL prints it: a string says its type.
-pub(super) fn shown_default(sql_type: SqlType, default: &str) -> String {
+pub(super) fn shown_default(binder: &Binder, sql_type: SqlType, default: &str) -> String {
     let literal = default.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
-    let type_name = names::format_type(sql_type.oid().into(), None);
+    let oid = i64::from(sql_type.oid());
+    let type_name = match sql_type {
+        SqlType::Enum(_) => types::name(binder, oid),
+        _ => names::format_type(oid, None),
+    };
     match (literal, type_name) {
         (Some(text), Some(name)) if !text.replace("''", "").contains('\'') => {
             // bpchar, without its length.
@@ -510,7 +623,7 @@ pub(super) fn indexed(binder: &Binder) -> impl Iterator<Item = (&Arc<TableVersio
 }
 
 fn has_index(table: &TableVersion) -> bool {
-    table.definition().all_indexes().next().is_some()
+    table.definition().all_indexes().next().is_some() || !table.definition().expression_indexes.is_empty()
 }
 
 /// The key's columns, numbered from 1.
@@ -548,7 +661,46 @@ fn indexes(binder: &Binder) -> Vec<Row> {
             "indoption": options.collect::<Vec<_>>(),
         }
     };
-    indexed(binder).map(index).collect()
+    // No column of the table is a key of those on expressions.
+    let on_expressions = |(table, index): (&Arc<TableVersion>, &ExpressionIndex)| {
+        let zeros = vec![0; index.keys.len()];
+        row! {
+            "indexrelid": index.oid,
+            "indrelid": table.oid(),
+            "indnatts": index.keys.len() as i64,
+            "indnkeyatts": index.keys.len() as i64,
+            "indisunique": index.unique,
+            "indnullsnotdistinct": index.nulls_not_distinct,
+            "indisprimary": false,
+            "indisexclusion": false,
+            "indimmediate": true,
+            "indisclustered": false,
+            "indisvalid": true,
+            "indcheckxmin": false,
+            "indisready": true,
+            "indislive": true,
+            "indisreplident": false,
+            "indkey": zeros.clone(),
+            "indcollation": zeros.clone(),
+            "indclass": zeros.clone(),
+            "indoption": zeros,
+            "indexprs": index.keys.join(", "),
+            "indpred": index.predicate.clone(),
+        }
+    };
+    let others = expression_indexes(binder).map(on_expressions);
+    indexed(binder).map(index).chain(others).collect()
+}
+
+/// All indexes on expressions, and partial ones, each with its table.
+pub(super) fn expression_indexes(binder: &Binder) -> impl Iterator<Item = (&Arc<TableVersion>, &ExpressionIndex)> {
+    stored(binder).flat_map(|table| {
+        table
+            .definition()
+            .expression_indexes
+            .iter()
+            .map(move |index| (table, index))
+    })
 }
 
 fn constraints(binder: &Binder) -> Vec<Row> {
@@ -578,6 +730,7 @@ fn constraints(binder: &Binder) -> Vec<Row> {
     keyed(binder)
         .map(constraint)
         .chain(foreign_keys::constraints(binder))
+        .chain(checks::constraints(binder))
         .collect()
 }
 

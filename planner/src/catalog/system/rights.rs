@@ -13,12 +13,18 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use tenon_storage::kept_settings::ANY;
-use tenon_storage::rights::{DATABASE_OID, PUBLIC_OID};
+use tenon_storage::rights::{DATABASE_OID, PUBLIC_OID, grants_at_first};
 use tenon_storage::roles::{BOOTSTRAP, EVERYBODY};
 use tenon_storage::{Grant, Relation, Role, Secured, privilege};
 
 /// Tables of which PostgreSQL ships rows that are this database's own here.
-pub(super) const OWN_ROWS: [&str; 4] = ["pg_authid", "pg_auth_members", "pg_default_acl", "pg_db_role_setting"];
+pub(super) const OWN_ROWS: [&str; 5] = [
+    "pg_authid",
+    "pg_auth_members",
+    "pg_default_acl",
+    "pg_db_role_setting",
+    "pg_rewrite",
+];
 
 /// Whether the information schema shows a relation: one of the role's own, or on which it has a right.
 pub(super) fn is_accessible(binder: &Binder, relation: &Relation) -> bool {
@@ -292,6 +298,30 @@ pub(super) fn function(binder: &Binder, name: &str) -> Option<(DataType, Box<Fal
         "has_database_privilege" => Secured::Database,
         "has_function_privilege" => Secured::Function,
         "has_type_privilege" => Secured::Type,
+        "acldefault" => {
+            let binder = binder.clone();
+            let of_type = DataType::new_list(DataType::Utf8View, true);
+            let null = ScalarValue::try_from(&of_type).ok()?;
+            let shown = move |args: &[ScalarValue]| {
+                let (kind, owner) = (args.first().and_then(text), args.get(1).and_then(number));
+                let Some((kind, owner)) = kind.zip(owner) else {
+                    return Ok(null.clone());
+                };
+                let Value::Texts(items) = items(&binder, &at_first(&kind, owner)?) else {
+                    return Ok(null.clone());
+                };
+                let items: Vec<_> = items
+                    .into_iter()
+                    .map(|item| ScalarValue::Utf8View(Some(item)))
+                    .collect();
+                Ok(ScalarValue::List(ScalarValue::new_list(
+                    &items,
+                    &DataType::Utf8View,
+                    true,
+                )))
+            };
+            return Some((of_type, Box::new(move |args| shown(args).map_err(to_datafusion))));
+        }
         "pg_has_role" => {
             let binder = binder.clone();
             return Some((
@@ -322,6 +352,34 @@ pub(super) fn function(binder: &Binder, name: &str) -> Option<(DataType, Box<Fal
         DataType::Boolean,
         Box::new(move |args| asked(args).map_err(to_datafusion)),
     ))
+}
+
+/// What `acldefault` says is granted on a new object of a kind.
+fn at_first(kind: &str, owner: u32) -> std::result::Result<Vec<Grant>, SqlError> {
+    let own = |rights| Grant {
+        grantee: owner,
+        grantor: owner,
+        rights,
+        grantable: 0,
+    };
+    let of = |kind| Ok(grants_at_first(kind, 0, owner));
+    match kind {
+        // Of parameters there are no rights here.
+        "c" | "p" => Ok(Vec::new()),
+        "r" => of(Secured::Table),
+        "s" => of(Secured::Sequence),
+        "d" => of(Secured::Database),
+        "n" => of(Secured::Schema),
+        "f" => of(Secured::Function),
+        // Languages are as types.
+        "T" | "l" => of(Secured::Type),
+        "t" => Ok(vec![own(privilege::CREATE)]),
+        "F" | "S" => Ok(vec![own(privilege::USAGE)]),
+        "L" => Ok(vec![own(privilege::SELECT | privilege::UPDATE)]),
+        _ => Err(SqlError::internal(format!(
+            "unrecognized object type abbreviation: {kind}"
+        ))),
+    }
 }
 
 fn text(value: &ScalarValue) -> Option<String> {

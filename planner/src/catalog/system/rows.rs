@@ -1,6 +1,7 @@
 //! Tables made of rows that name some of their columns; the others get a value that says nothing.
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, IntervalMonthDayNano, IntervalUnit, Schema, SchemaRef, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::datasource::MemTable;
@@ -126,7 +127,14 @@ fn column(field: &Field, rows: &[Row]) -> Result<ArrayRef> {
             .map(|(_, value)| value);
         scalar(field, given)
     });
-    ScalarValue::iter_to_array(values.collect::<Result<Vec<_>>>()?)
+    let values = values.collect::<Result<Vec<_>>>()?;
+    // Of one byte's keys, of which a dictionary made of scalars would take one a row.
+    if let DataType::Dictionary(_, item) = field.data_type() {
+        let plain = values.iter().map(|value| value.cast_to(item));
+        let plain = ScalarValue::iter_to_array(plain.collect::<Result<Vec<_>>>()?)?;
+        return Ok(cast(&plain, field.data_type())?);
+    }
+    ScalarValue::iter_to_array(values)
 }
 
 fn scalar(field: &Field, value: Option<&Value>) -> Result<ScalarValue> {

@@ -1,6 +1,7 @@
 //! The rows of `pg_type` and `pg_enum` that are of this database: enums and their arrays, domains, composite types and those of
 //! relations' rows. (The conditions of a domain are in no `pg_constraint`.)
 
+use super::names;
 use super::regnames::split;
 use super::relations::{relations, schema_oid};
 use super::rights;
@@ -113,9 +114,14 @@ fn domain(binder: &Binder, of: &Arc<Domain>) -> Row {
             "typnotnull": of.not_null,
             "typbasetype": base.unwrap_or_else(|| of.base.oid()),
             "typtypmod": i64::from(of.base.typmod()),
+            "typdefaultbin": default.clone(),
             "typdefault": default,
             "typalign": "i",
-            "typstorage": "x",
+            "typstorage": match of.base {
+                SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..) => "m",
+                base if names::length(base) < 0 => "x",
+                _ => "p",
+            },
         },
     )
 }
@@ -169,8 +175,14 @@ pub(super) fn name(binder: &Binder, oid: i64) -> Option<String> {
     let rows_of = relations(binder).filter(|relation| has_row_type(relation));
     let rows_of = rows_of.map(|relation| (relation.oid(), relation.schema_name(), relation.name()));
     let types = binder.snapshot.objects().values().filter_map(identity);
-    let (_, schema, name) = types.chain(rows_of).find(|(own, ..)| i64::from(*own) == oid)?;
-    let name = quote::identifier(name);
+    let is_array = enums(binder).any(|of| i64::from(of.array_oid) == oid);
+    let arrays = enums(binder).map(|of| (of.array_oid, of.schema_name.as_str(), of.name.as_str()));
+    let mut all = arrays.chain(types).chain(rows_of);
+    let (_, schema, name) = all.find(|(own, ..)| i64::from(*own) == oid)?;
+    let mut name = quote::identifier(name);
+    if is_array {
+        name.push_str("[]");
+    }
     Some(match binder.facts.path.iter().any(|of| of == schema) {
         true => name,
         false => format!("{}.{name}", quote::identifier(schema)),
@@ -185,6 +197,14 @@ pub(super) fn identity(object: &Object) -> Option<(u32, &str, &str)> {
         Object::Enum(of) => Some((of.oid, &of.schema_name, &of.name)),
         _ => None,
     }
+}
+
+/// The oid of a domain by its schema and name.
+pub(super) fn domain_oid(binder: &Binder, schema: &str, name: &str) -> Option<u32> {
+    binder.snapshot.objects().values().find_map(|object| match object {
+        Object::Domain(of) if of.schema_name == schema && of.name == name => Some(of.oid),
+        _ => None,
+    })
 }
 
 fn enum_of(binder: &Binder, name: &str) -> Option<&'static EnumType> {

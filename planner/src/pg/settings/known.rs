@@ -188,6 +188,7 @@ pub(super) static KNOWN: &[Known] = &[
         "See the server's configuration.",
     ),
     known("max_identifier_length", "63", Check::Fixed, false, "Longest name."),
+    known("max_index_keys", "32", Check::Fixed, false, "Columns of a key."),
     known(
         "max_prepared_transactions",
         "0",

@@ -1,7 +1,7 @@
 //! Columns as they are declared: type, default, constraints, a sequence of their own.
 
 use super::{constraints, defaults, sequence};
-use crate::catalog::bind::{Target, fold};
+use crate::catalog::bind::{Target, fold, parts};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::definition::SequenceOptions;
 use crate::session::Session;
@@ -197,9 +197,18 @@ pub(super) fn own_sequence(
     let mut options = options.clone();
     let word = column.sql_type.base_name();
     options.data_type = Some(parse_type(word)?);
+    let name = match options.name.take().map(|name| parts(&name)).as_deref() {
+        None => sequence::free_name(session, &place.schema, &place.name, &column.name),
+        Some([name]) => name.clone(),
+        Some([.., schema, name]) if *schema == place.schema => name.clone(),
+        Some(_) => {
+            let message = "sequence must be in same schema as table it is linked to";
+            return Err(SqlError::new(state::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
+        }
+    };
     Ok(OwnSequence {
         column: column.name.clone(),
-        name: sequence::free_name(session, &place.schema, &place.name, &column.name),
+        name,
         def: sequence::definition(&options, None)?.0,
         identity,
     })

@@ -2,7 +2,7 @@
 
 use super::role::rights;
 use super::{partition, references};
-use crate::catalog::bind::{fold, undefined};
+use crate::catalog::bind::{fold, named_sequence, undefined};
 use crate::catalog::rights::Rights;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
@@ -109,13 +109,6 @@ fn release_sequence(session: &mut Session, sequence: &Sequence, cascade: bool) -
         }
     }
     Ok(())
-}
-
-/// The sequence that a default asks: `nextval('name'::regclass)`.
-fn named_sequence(default: &str) -> Option<String> {
-    let rest = default.strip_prefix("nextval('")?;
-    let (name, _) = rest.split_once("'::regclass)")?;
-    Some(name.replace("''", "'"))
 }
 
 pub(super) async fn objects(

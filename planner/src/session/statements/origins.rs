@@ -5,15 +5,22 @@ use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Distinct, Expr, JoinType, LogicalPlan};
 use tenon_executor::scan::SegmentTable;
 
-/// Adds to the columns of a plan where they come from.
+/// Where a column comes from, and its modifier there.
+type Passed = (Origin, i32);
+
+/// Adds to the columns of a plan where they come from; to those of `numeric`, whose arrays do not say it, what their table says
+/// of their digits.
 pub(super) fn told(plan: &LogicalPlan, mut columns: Vec<ColumnDesc>) -> Vec<ColumnDesc> {
     for (column, origin) in columns.iter_mut().zip(of(plan)) {
-        column.origin = origin;
+        column.origin = origin.map(|(origin, _)| origin);
+        if let (1700, Some((_, typmod))) = (column.pg_type.oid, origin) {
+            column.pg_type.typmod = typmod;
+        }
     }
     columns
 }
 
-fn of(plan: &LogicalPlan) -> Vec<Option<Origin>> {
+fn of(plan: &LogicalPlan) -> Vec<Option<Passed>> {
     let unknown = || vec![None; plan.schema().fields().len()];
     match plan {
         LogicalPlan::Projection(projection) => {
@@ -51,10 +58,11 @@ fn of(plan: &LogicalPlan) -> Vec<Option<Origin>> {
             let columns = &table.definition().columns;
             let origin = |name: &String| {
                 let at = columns.iter().position(|column| column.name == *name)?;
-                Some(Origin {
+                let origin = Origin {
                     table: table.oid(),
                     column: i16::try_from(at + 1).ok()?,
-                })
+                };
+                Some((origin, columns[at].sql_type.typmod()))
             };
             scan.projected_schema
                 .fields()

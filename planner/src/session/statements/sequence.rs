@@ -137,6 +137,12 @@ pub(super) fn definition(
     if options.repeated {
         return Err(SqlError::new(state::SYNTAX_ERROR, "conflicting or redundant options"));
     }
+    if options.name.is_some() {
+        return Err(SqlError::new(
+            state::SYNTAX_ERROR,
+            "invalid sequence option SEQUENCE NAME",
+        ));
+    }
     let old = before.map(|before| &before.def);
     let own_type = match &options.data_type {
         Some(declared) => match sql_type(declared)? {

@@ -55,6 +55,20 @@ impl VisitorMut for Respeller {
                 *expr = call("unnest", vec![call(super::functions::ANCESTORS, args)]);
             }
             Expr::CompoundFieldAccess { root, access_chain } => {
+                // A character of a name, from 0.
+                if let (true, [AccessExpr::Subscript(ast::Subscript::Index { index })]) =
+                    (is_name(root), access_chain.as_slice())
+                {
+                    let one = Expr::Value(Value::Number("1".into(), false).into());
+                    let at = Expr::BinaryOp {
+                        left: Box::new(index.clone()),
+                        op: ast::BinaryOperator::Plus,
+                        right: Box::new(one.clone()),
+                    };
+                    let root = taken(root.as_mut());
+                    *expr = call("substr", vec![root, at, one]);
+                    return ControlFlow::Continue(());
+                }
                 // `(record).field`.
                 if let [AccessExpr::Dot(Expr::Identifier(field))] = access_chain.as_slice() {
                     let name = Value::SingleQuotedString(fold(field));
@@ -117,6 +131,15 @@ fn of_column(function: &Function) -> bool {
         return false;
     };
     matches!(list.args.first(), Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(array))) if is_column(array))
+}
+
+/// The one name of a system table that pg_dump looks into.
+fn is_name(expr: &Expr) -> bool {
+    match expr {
+        Expr::Identifier(name) => fold(name) == "typname",
+        Expr::CompoundIdentifier(parts) => parts.last().is_some_and(|name| fold(name) == "typname"),
+        _ => false,
+    }
 }
 
 fn is_column(expr: &Expr) -> bool {

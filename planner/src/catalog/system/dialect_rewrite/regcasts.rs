@@ -9,7 +9,8 @@ use crate::catalog::bind::fold;
 use crate::catalog::system::functions::{reg_name, reg_oid};
 use crate::pg::walk::taken;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, DataType, Expr, Function, Ident, ObjectName, SelectItem, SetExpr, Statement,
+    Array, ArrayElemTypeDef, BinaryOperator, DataType, Expr, Function, Ident, ObjectName, SelectItem, SetExpr,
+    Statement, Value,
 };
 
 /// The alias that a type name stands for.
@@ -39,6 +40,30 @@ fn is_type_name(expr: &Expr) -> bool {
         Expr::Function(Function { name, .. }) => is_named(name, "pg_typeof"),
         _ => false,
     }
+}
+
+/// Columns of system tables that are functions: names here.
+const FUNCTIONS: &[&str] = &[
+    "amhandler",
+    "oprcode",
+    "oprjoin",
+    "oprrest",
+    "prsend",
+    "prsheadline",
+    "prslextype",
+    "prsstart",
+    "prstoken",
+    "tmplinit",
+    "tmpllexize",
+];
+
+fn is_function_name(expr: &Expr) -> bool {
+    let last = match expr {
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(parts) => parts.last(),
+        _ => None,
+    };
+    last.is_some_and(|name| FUNCTIONS.contains(&fold(name).as_str()))
 }
 
 fn is_named(name: &ObjectName, wanted: &str) -> bool {
@@ -79,6 +104,23 @@ pub(super) fn rewrite(expr: &mut Expr) {
         looked_up(operand);
         return;
     }
+    if let Expr::Cast {
+        expr: operand,
+        data_type: DataType::Custom(to, _),
+        array: false,
+        ..
+    } = expr
+        && is_named(to, "oid")
+        && is_function_name(operand)
+    {
+        let operand = taken(operand.as_mut());
+        *expr = call("to_regproc", vec![operand]);
+        return;
+    }
+    if let Some(elements) = listed(expr) {
+        *expr = elements;
+        return;
+    }
     let Expr::Cast {
         expr: operand,
         data_type,
@@ -100,6 +142,32 @@ pub(super) fn rewrite(expr: &mut Expr) {
         };
         *expr = call(&function, vec![operand]);
     }
+}
+
+/// `'{int4,text}'::regtype[]` as an array of oids.
+fn listed(expr: &Expr) -> Option<Expr> {
+    let Expr::Cast {
+        expr: operand,
+        data_type: DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)),
+        ..
+    } = expr
+    else {
+        return None;
+    };
+    let alias = alias_of(element)?;
+    let Expr::Value(text) = operand.as_ref() else {
+        return None;
+    };
+    let names = text.value.clone().into_string()?;
+    let names = names.strip_prefix('{')?.strip_suffix('}')?.split(',');
+    let elem = names.map(|name| {
+        let name = Value::SingleQuotedString(name.trim().to_string());
+        call(&reg_oid(alias), vec![Expr::Value(name.into())])
+    });
+    Some(Expr::Array(Array {
+        elem: elem.collect(),
+        named: true,
+    }))
 }
 
 /// Turns the call that gives an oid into the one that gives its name.

@@ -18,6 +18,8 @@ pub(crate) struct SequenceOptions {
     pub restart: Option<Option<i64>>,
     pub cache: Option<i64>,
     pub cycle: Option<bool>,
+    /// SEQUENCE NAME, of an identity column.
+    pub name: Option<ObjectName>,
     /// `Some(None)`: OWNED BY NONE.
     pub owner: Option<Option<ObjectName>>,
     /// An option that was given twice.
@@ -58,6 +60,8 @@ pub(crate) fn options(parser: &mut Parser<'_>) -> Result<SequenceOptions, Parser
             out.cycle.replace(false).is_some()
         } else if take_words(parser, &["cycle"]) {
             out.cycle.replace(true).is_some()
+        } else if take_words(parser, &["sequence", "name"]) {
+            out.name.replace(parser.parse_object_name(false)?).is_some()
         } else if take_words(parser, &["owned", "by"]) {
             let owner = match is_word(parser, "none") {
                 true => {

@@ -1,0 +1,100 @@
+//! Rows of `pg_depend` and `pg_rewrite` that are of this database: sequences that columns own, defaults that take their values
+//! from sequences, and what views read. pg_dump puts what it writes into their order.
+
+use super::checks::part_oid;
+use super::regnames::system_table;
+use super::relations::{columns, relations};
+use super::rows::{Row, row};
+use crate::catalog::bind::{Binder, named_sequence};
+use crate::pg::parse::parse;
+use crate::pg::statement::Kind;
+use datafusion::sql::sqlparser::ast::{ObjectName, visit_relations};
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use tenon_storage::Relation;
+
+/// The query of a view or materialized view.
+pub(super) fn query(relation: &Relation) -> Option<&str> {
+    match relation {
+        Relation::View(view) => Some(&view.sql),
+        Relation::Table(table) => table.definition().query.as_deref(),
+        Relation::Sequence(_) | Relation::Partition(_) => None,
+    }
+}
+
+/// The `_RETURN` rules of views.
+pub(super) fn rules(binder: &Binder) -> Vec<Row> {
+    let views = relations(binder).filter(|relation| query(relation).is_some());
+    let rule = |view: &Relation| {
+        row! {
+            "oid": part_oid(view.oid(), 0),
+            "rulename": "_RETURN",
+            "ev_class": view.oid(),
+            "ev_type": "1",
+            "ev_enabled": "O",
+            "is_instead": true,
+        }
+    };
+    views.map(rule).collect()
+}
+
+/// An object: its system table, its oid and its column.
+type Address = (&'static str, u32, usize);
+
+pub(super) fn rows(binder: &Binder) -> Vec<Row> {
+    let mut out = Vec::new();
+    let mut depends = |(class, of, column): Address, (on_class, on, on_column): Address, how: &'static str| {
+        out.push(row! {
+            "classid": system_table(class).unwrap_or(0),
+            "objid": of,
+            "objsubid": column as i64,
+            "refclassid": system_table(on_class).unwrap_or(0),
+            "refobjid": on,
+            "refobjsubid": on_column as i64,
+            "deptype": how,
+        });
+    };
+    for relation in relations(binder) {
+        let own = relation.oid();
+        if let Some(owner) = relation.as_sequence().and_then(|sequence| sequence.owner.as_ref()) {
+            let table = binder.snapshot.relation_by_oid(owner.table_oid);
+            let at = table.and_then(|table| columns(table).iter().position(|column| column.name == owner.column));
+            if let Some(at) = at {
+                let how = if owner.identity { "i" } else { "a" };
+                depends(("pg_class", own, 0), ("pg_class", owner.table_oid, at + 1), how);
+            }
+        }
+        for (at, column) in columns(relation).iter().enumerate() {
+            let Some(default) = column.default else { continue };
+            let of = ("pg_attrdef", part_oid(own, at), 0);
+            depends(of, ("pg_class", own, at + 1), "a");
+            let sequence = named_sequence(default).and_then(|name| binder.names().textual(&name).ok());
+            if let Some(sequence) = sequence {
+                depends(of, ("pg_class", sequence.oid(), 0), "n");
+            }
+        }
+        if let Some(query) = query(relation) {
+            let rule = ("pg_rewrite", part_oid(own, 0), 0);
+            depends(rule, ("pg_class", own, 0), "i");
+            for read in reads(binder, query) {
+                depends(rule, ("pg_class", read, 0), "n");
+            }
+        }
+    }
+    out
+}
+
+/// The relations that the text of a view names.
+fn reads(binder: &Binder, query: &str) -> BTreeSet<u32> {
+    let mut found = BTreeSet::new();
+    for statement in parse(query).unwrap_or_default() {
+        let Kind::Sql(tree) = &statement.kind else { continue };
+        let _ = visit_relations(tree.as_ref(), |name: &ObjectName| {
+            if let Ok(Some(relation)) = binder.names().existing(name) {
+                found.insert(relation.oid());
+            }
+            ControlFlow::<()>::Continue(())
+        });
+    }
+    found
+}
