@@ -19,11 +19,12 @@ pub(crate) fn fold(ident: &Ident) -> String {
     }
 }
 
-/// The sequence that a default asks: `nextval('name'::regclass)`.
+/// The sequence that a default asks: `nextval('name'::regclass)`, or without the cast.
 pub(crate) fn named_sequence(default: &str) -> Option<String> {
     let rest = default.strip_prefix("nextval('")?;
-    let (name, to) = rest.rsplit_once("'::")?;
-    to.eq_ignore_ascii_case("regclass)").then(|| name.replace("''", "'"))
+    let (name, to) = rest.rsplit_once('\'')?;
+    let casts = to == ")" || to.eq_ignore_ascii_case("::regclass)");
+    casts.then(|| name.replace("''", "'"))
 }
 
 /// The parts of a name, folded.

@@ -149,6 +149,7 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
     from::type_names_of_a_query(&mut tokens);
     subscripts::assignments(&mut tokens);
     subscripts::variadic(&mut tokens);
+    subscripts::named_operators(&mut tokens);
     let clauses = search_cycle::take(&mut tokens).map_err(|error| syntax_error(text, &tokens, error))?;
     let overriding = match words.first().map(String::as_str) {
         Some("INSERT" | "WITH") => overriding::take(&mut tokens),

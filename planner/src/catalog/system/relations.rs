@@ -101,6 +101,20 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
             rights::users(binder),
         ),
         "pg_stat_user_tables" | "pg_stat_all_tables" => (usage::TABLES, usage::tables(binder)),
+        // How often indexes are read is not counted.
+        "pg_stat_user_indexes" | "pg_stat_all_indexes" => (
+            &[
+                ("relid", "oid"),
+                ("indexrelid", "oid"),
+                ("schemaname", "text"),
+                ("relname", "text"),
+                ("indexrelname", "text"),
+                ("idx_scan", "bigint"),
+                ("idx_tup_read", "bigint"),
+                ("idx_tup_fetch", "bigint"),
+            ],
+            usage_of_indexes(binder),
+        ),
         "pg_stat_sys_tables" => (usage::TABLES, vec![]),
         "pg_stat_progress_copy" => (usage::COPIES, usage::copies(binder)),
         "pg_stat_progress_create_index" => (usage::INDEXES, usage::indexes(binder)),
@@ -793,6 +807,21 @@ fn views(binder: &Binder) -> Vec<Row> {
     relations(binder).filter_map(view).collect()
 }
 
+fn usage_of_indexes(binder: &Binder) -> Vec<Row> {
+    let index = |(table, oid, name): (&Arc<TableVersion>, u32, &str)| {
+        row! {
+            "relid": table.oid(),
+            "indexrelid": oid,
+            "schemaname": table.definition().schema_name.as_str(),
+            "relname": table.name(),
+            "indexrelname": name,
+        }
+    };
+    let plain = indexed(binder).map(|(table, own)| (table, own.oid, own.name.as_str()));
+    let others = expression_indexes(binder).map(|(table, own)| (table, own.oid, own.name.as_str()));
+    plain.chain(others).map(index).collect()
+}
+
 fn index_definitions(binder: &Binder) -> Vec<Row> {
     let index = |(table, key): (&Arc<TableVersion>, &Index)| {
         row! {
@@ -802,5 +831,14 @@ fn index_definitions(binder: &Binder) -> Vec<Row> {
             "indexdef": names::index_definition(table, key),
         }
     };
-    indexed(binder).map(index).collect()
+    let on_expressions = |(table, key): (&Arc<TableVersion>, &ExpressionIndex)| {
+        row! {
+            "schemaname": table.definition().schema_name.as_str(),
+            "tablename": table.name(),
+            "indexname": key.name.as_str(),
+            "indexdef": names::expression_index_definition(table, key),
+        }
+    };
+    let others = expression_indexes(binder).map(on_expressions);
+    indexed(binder).map(index).chain(others).collect()
 }

@@ -1,5 +1,5 @@
 //! The rows of `pg_type` and `pg_enum` that are of this database: enums and their arrays, domains, composite types and those of
-//! relations' rows. (The conditions of a domain are in no `pg_constraint`.)
+//! relations' rows.
 
 use super::names;
 use super::regnames::split;

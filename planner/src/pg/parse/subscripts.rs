@@ -182,3 +182,26 @@ fn subscripted(item: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
     out.push(spot(Token::RParen));
     Some(out)
 }
+
+/// `x OPERATOR(pg_catalog.=) ANY (...)` as `x = ANY (...)`: the parser knows such operators between two values alone.
+pub(super) fn named_operators(tokens: &mut Vec<TokenWithSpan>) {
+    let is_word = |token: &Token, wanted: &[&str]| matches!(token, Token::Word(word) if wanted.iter().any(|own| word.value.eq_ignore_ascii_case(own)));
+    let solid: Vec<usize> = (0..tokens.len())
+        .filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_)))
+        .collect();
+    let mut gone = Vec::new();
+    for at in solid.windows(7) {
+        let token = |number: usize| &tokens[at[number]].token;
+        let named = is_word(token(0), &["operator"])
+            && *token(1) == Token::LParen
+            && is_word(token(2), &["pg_catalog"])
+            && *token(3) == Token::Period
+            && *token(5) == Token::RParen;
+        if named && is_word(token(6), &["any", "some", "all"]) {
+            gone.extend([at[0], at[1], at[2], at[3], at[5]]);
+        }
+    }
+    for at in gone.into_iter().rev() {
+        tokens.remove(at);
+    }
+}

@@ -55,6 +55,10 @@ const FUNCTIONS: &[&str] = &[
     "prstoken",
     "tmplinit",
     "tmpllexize",
+    "typinput",
+    "typoutput",
+    "typreceive",
+    "typsend",
 ];
 
 fn is_function_name(expr: &Expr) -> bool {
@@ -84,6 +88,12 @@ pub(super) fn rewrite(expr: &mut Expr) {
         right,
     } = expr
     {
+        // None is `-`.
+        if is_function_name(left)
+            && matches!(right.as_ref(), Expr::Value(value) if matches!(&value.value, Value::Number(number, _) if number == "0"))
+        {
+            **right = Expr::Value(Value::SingleQuotedString("-".into()).into());
+        }
         let is_oid = |expr: &Expr| matches!(expr, Expr::Function(Function { name, .. }) if is_named(name, &oid));
         if is_type_name(left) && is_oid(right) {
             looked_up(left);

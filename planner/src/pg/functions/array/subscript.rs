@@ -124,6 +124,8 @@ impl ScalarUDFImpl for Subscript {
 /// The element at as many subscripts as there are dimensions, NULL where there is none.
 fn element(arrays: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     let lists = Lists::of(&arrays[0])?;
+    // The vectors of system tables begin at 0.
+    let first = i32::from(!matches!(arrays[0].data_type(), DataType::LargeList(_)));
     let at = (0..rows).map(|row| {
         let sizes = lists.sizes(row);
         if sizes.len() != arrays.len() - 1 {
@@ -133,7 +135,9 @@ fn element(arrays: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         for (size, column) in sizes.iter().zip(&arrays[1..]) {
             let column = column.as_primitive::<Int32Type>();
             let number = column.is_valid(row).then(|| column.value(row))?;
-            let index = usize::try_from(number.checked_sub(1)?).ok().filter(|at| at < size)?;
+            let index = usize::try_from(number.checked_sub(first)?)
+                .ok()
+                .filter(|at| at < size)?;
             at = at * size + index;
         }
         Some((lists.span(row).start + at) as u32)
