@@ -1,8 +1,9 @@
-//! Programs of other people against the server: psql, pgbench, psycopg, psycopg 2, pg8000, asyncpg, SQLAlchemy; and DuckDB as an oracle.
+//! Programs of other people against the server: psql, pgbench, pg_dump, psycopg, psycopg 2, pg8000, asyncpg, SQLAlchemy, Django,
+//! node-postgres, postgres.js, pgjdbc, psqlODBC, ADBC; and DuckDB as an oracle.
 //!
 //! `scripts/install-test-deps.sh` installs them. Where one is missing its test fails and says so.
 
-use crate::process::{Server, root};
+use crate::process::{Server, binary, root};
 use crate::trial;
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
@@ -17,6 +18,10 @@ pub fn trials() -> Vec<Trial> {
         "pg8000_driver",
         "asyncpg_driver",
         "sqlalchemy_driver",
+        "django_driver",
+        "pg_dump",
+        "odbc_driver",
+        "adbc_driver",
         "differential",
     ];
     let mut trials = vec![
@@ -27,6 +32,10 @@ pub fn trials() -> Vec<Trial> {
     for name in python {
         trials.push(trial(&format!("drivers::{name}"), move || python_script(name)));
     }
+    for name in ["node_postgres", "postgres_js"] {
+        trials.push(trial(&format!("drivers::{name}"), move || node_script(name)));
+    }
+    trials.push(trial("drivers::pgjdbc", pgjdbc));
     trials
 }
 
@@ -150,13 +159,45 @@ async fn pgbench() -> Result<()> {
 }
 
 async fn python_script(name: &'static str) -> Result<()> {
+    let mut command = Command::new(root().join(".deps/venv/bin/python"));
+    command.arg(root().join("tests/drivers").join(format!("{name}.py")));
+    script(name, &mut command)
+}
+
+/// With Node.js of the machine, or else that of `.deps/venv`.
+async fn node_script(name: &'static str) -> Result<()> {
+    let packages = root().join(".deps/node/node_modules");
+    ensure!(
+        packages.exists(),
+        "no {}: run scripts/install-test-deps.sh first",
+        packages.display()
+    );
+    let own = root().join(".deps/venv/bin/node");
+    let mut command = Command::new(if own.exists() { own } else { "node".into() });
+    command.arg(root().join("tests/drivers/node").join(format!("{name}.js")));
+    script(name, command.env("NODE_PATH", packages))
+}
+
+async fn pgjdbc() -> Result<()> {
+    let driver = "/usr/share/java/postgresql.jar";
+    ensure!(
+        std::path::Path::new(driver).exists(),
+        "no {driver}: run scripts/install-test-deps.sh first"
+    );
+    let mut command = Command::new("java");
+    command
+        .args(["-cp", driver])
+        .arg(root().join("tests/drivers/Pgjdbc.java"));
+    script("pgjdbc", &mut command)
+}
+
+/// Runs a program that asks the server of `TENON_DSN`, and shows what it tells.
+fn script(name: &str, command: &mut Command) -> Result<()> {
     let server = Server::start(&[])?;
-    let python = root().join(".deps/venv/bin/python");
-    let script = root().join("tests/drivers").join(format!("{name}.py"));
     let told = check(
-        Command::new(&python)
-            .arg(script)
+        command
             .env("TENON_DSN", server.dsn())
+            .env("TENON_TEST_BINARY", binary())
             .env("PYTHONDONTWRITEBYTECODE", "1"),
     )
     .with_context(|| format!("the server's log:\n{}", server.log()))?;
