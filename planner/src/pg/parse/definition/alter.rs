@@ -63,12 +63,12 @@ pub(crate) enum ColumnChange {
     },
     AddIdentity {
         always: bool,
-        options: SequenceOptions,
+        options: Box<SequenceOptions>,
     },
     /// SET GENERATED, and SET before options of the sequence.
     Identity {
         always: Option<bool>,
-        options: SequenceOptions,
+        options: Box<SequenceOptions>,
     },
     DropIdentity {
         if_exists: bool,
@@ -278,7 +278,10 @@ fn column_action(parser: &mut Parser<'_>) -> Result<Option<Action>, ParserError>
             options = sequence::options(parser)?;
             parser.expect_token(&Token::RParen)?;
         }
-        ColumnChange::AddIdentity { always, options }
+        ColumnChange::AddIdentity {
+            always,
+            options: Box::new(options),
+        }
     } else if take_words(parser, &["drop", "identity"]) {
         let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
         ColumnChange::DropIdentity { if_exists }
@@ -319,7 +322,10 @@ fn identity(parser: &mut Parser<'_>) -> Result<ColumnChange, ParserError> {
             continue;
         }
         if !take_words(parser, &["set"]) && !super::is_word(parser, "restart") {
-            return Ok(ColumnChange::Identity { always, options: all });
+            return Ok(ColumnChange::Identity {
+                always,
+                options: Box::new(all),
+            });
         }
         let one = sequence::options(parser)?;
         all.increment = one.increment.or(all.increment);
