@@ -9,7 +9,7 @@ if ! command -v cc >/dev/null || ! command -v c++ >/dev/null; then
     apt-get update -qq
     apt-get install -y -qq --no-install-recommends gcc g++ libc6-dev
 fi
-cargo build --release --locked --package tenon --bin tenon
-install -D -m 755 "${CARGO_TARGET_DIR:-target}/release/tenon" "$output"
+cargo build --profile dist --locked --package tenon --bin tenon
+install -D -m 755 "${CARGO_TARGET_DIR:-target}/dist/tenon" "$output"
 # Names of functions, which are a quarter of it: a panic tells its file and line without them.
 strip "$output"

@@ -36,8 +36,7 @@ for options in ("", ";UseServerSidePrepare=0", ";UseDeclareFetch=1;Fetch=7"):
     found = [tuple(row) for row in cursor.fetchall()]
     assert found == [row[:4] + (int(row[4]),) + row[5:] for row in rows], (options, found[:2])
     assert [column[0] for column in cursor.description][:3] == ["id", "big", "n"]
-    if "Fetch" not in options:
-        assert cursor.description[2][4:6] == (12, 3), cursor.description
+    assert cursor.description[2][4:6] == (12, 3), (options, cursor.description)
     cursor.execute("SELECT big, t, d, raw FROM kinds WHERE id = 99")
     assert tuple(cursor.fetchone()) == (None, None, None, None) and cursor.fetchone() is None
     for i in range(8):

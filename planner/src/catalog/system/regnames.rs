@@ -158,18 +158,26 @@ impl RegType {
     }
 }
 
-/// The parts of `schema.name`, each folded unless quoted.
+/// The parts of `schema.name`, each folded unless quoted; blanks around them do not count.
 pub(crate) fn split(name: &str) -> Vec<String> {
-    let (mut parts, mut part, mut quoted) = (Vec::new(), String::new(), false);
+    let (mut parts, mut part, mut quoted, mut was_quoted) = (Vec::new(), String::new(), false, false);
+    let ended = |part: &mut String, was_quoted: bool| match was_quoted {
+        true => std::mem::take(part),
+        false => std::mem::take(part).trim_end().to_string(),
+    };
     for c in name.chars() {
         match c {
-            '"' => quoted = !quoted,
-            '.' if !quoted => parts.push(std::mem::take(&mut part)),
+            '"' => (quoted, was_quoted) = (!quoted, true),
+            '.' if !quoted => {
+                parts.push(ended(&mut part, was_quoted));
+                was_quoted = false;
+            }
             c if quoted => part.push(c),
+            c if c.is_whitespace() && (part.is_empty() || was_quoted) => {}
             c => part.extend(c.to_lowercase()),
         }
     }
-    parts.push(part);
+    parts.push(ended(&mut part, was_quoted));
     parts
 }
 

@@ -4,7 +4,7 @@ mod rows;
 
 pub(crate) use rows::CursorRows;
 
-use super::{Description, for_update, query, row_locks};
+use super::{Description, for_update, origins, query, row_locks};
 use crate::catalog::bind::fold;
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::functions::session::now_us;
@@ -54,7 +54,7 @@ pub(super) async fn declare(
         Some((plan, _)) => plan,
         None => query::bound_plan(&session.binder(), source, &prepared.param_fields, params)?,
     };
-    let columns = describe_columns(session.columns(&plan)?.as_ref());
+    let columns = origins::told(&plan, describe_columns(session.columns(&plan)?.as_ref()));
     // The cursor outlives the statement, so the statement's cancel token must not be its.
     let mut own = session.run();
     own.cancel = Default::default();
