@@ -1,6 +1,7 @@
 """asyncpg: prepared statements and binary values throughout, its pool, cursors, COPY and type introspection."""
 import asyncio
 import datetime as dt
+import ipaddress as ip
 import os
 import uuid
 from decimal import Decimal
@@ -29,6 +30,10 @@ async def main():
     expect([a.name for a in statement.get_attributes()], ["name"])
     expect(await conn.fetchval("SELECT $1::float8 + $2::float8", 1.5, 2.5), 4.0)
     expect(await conn.fetchval("SELECT $1::interval", dt.timedelta(days=1, hours=2)), dt.timedelta(days=1, hours=2))
+    expect(await conn.fetchval("SELECT $1::inet", ip.ip_interface("10.1.2.3/8")), ip.ip_interface("10.1.2.3/8"))
+    expect(await conn.fetchval("SELECT network($1)", ip.ip_interface("10.1.2.3/8")), ip.ip_network("10.0.0.0/8"))
+    expect(await conn.fetchval("SELECT $1::cidr[]", [ip.ip_network("10.0.0.0/8"), None]), [ip.ip_network("10.0.0.0/8"), None])
+    expect(await conn.fetchval("SELECT $1::macaddr", "08:00:2b:01:02:03"), "08:00:2b:01:02:03")
     expect(await conn.fetchval("SELECT ARRAY[1, 2, 3]"), [1, 2, 3])
     expect(await conn.fetchval("SELECT ARRAY['a', NULL]"), ["a", None])
     async with conn.transaction():

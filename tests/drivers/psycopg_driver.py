@@ -1,5 +1,6 @@
 """psycopg 3: text and binary results, prepared statements, COPY, transactions, errors."""
 import datetime as dt
+import ipaddress as ip
 import os
 import uuid
 from decimal import Decimal
@@ -14,9 +15,11 @@ ROW = {
     "label": "naïve ☃", "day": dt.date(2024, 2, 29), "clock": dt.time(12, 34, 56, 789000),
     "stamp": dt.datetime(1999, 12, 31, 23, 59, 59), "span": dt.timedelta(days=2, hours=3),
     "raw": b"\x00\xff'\\", "key": uuid.UUID("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
+    "host": ip.ip_address("192.168.1.5"), "iface": ip.ip_interface("10:23::f1/64"), "net": ip.ip_network("10.1.0.0/16"),
 }
 TABLE = """CREATE TABLE things (id int PRIMARY KEY, flag bool, small int2, big int8, ratio float8, amount numeric(10, 2),
-    label text, day date, clock time, stamp timestamp, span interval, raw bytea, key uuid)"""
+    label text, day date, clock time, stamp timestamp, span interval, raw bytea, key uuid,
+    host inet, iface inet, net cidr)"""
 
 
 def expect(found, wanted):

@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use tenon_storage::SqlType;
 use tenon_storage::parse::{decode_scalar, parse_scalar};
 
-const TYPES: [SqlType; 22] = [
+const TYPES: [SqlType; 26] = [
     SqlType::Bool,
     SqlType::Int2,
     SqlType::Int4,
@@ -29,6 +29,10 @@ const TYPES: [SqlType; 22] = [
     SqlType::Jsonb,
     SqlType::BitOf(2),
     SqlType::VarBit,
+    SqlType::Inet,
+    SqlType::Cidr,
+    SqlType::MacAddr,
+    SqlType::MacAddr8,
 ];
 
 const WORDS: [&str; 60] = [
@@ -117,7 +121,7 @@ fn arbitrary_bytes_never_panic() {
     println!("seed {seed}");
     let mut random = StdRng::seed_from_u64(seed);
     for _ in 0..60_000 {
-        let length = [0, 1, 2, 4, 8, 10, 12, 16, 20][random.random_range(0..9)];
+        let length = [0, 1, 2, 4, 6, 8, 10, 12, 16, 20][random.random_range(0..10)];
         let extreme = [0, 1, 0x7f, 0x80, 0xff];
         let bytes: Vec<u8> = match random.random_bool(0.5) {
             true => (0..length).map(|_| random.random()).collect(),
@@ -205,6 +209,19 @@ fn values_and_errors_are_postgresqls() {
             "10",
             "22026",
             "bit string length 2 does not match type bit(3)",
+        ),
+        (
+            SqlType::Inet,
+            "1.2.3.256",
+            "22P02",
+            "invalid input syntax for type inet: \"1.2.3.256\"",
+        ),
+        (SqlType::Cidr, "1.2.3.4/8", "22P02", "invalid cidr value: \"1.2.3.4/8\""),
+        (
+            SqlType::MacAddr,
+            "08:00",
+            "22P02",
+            "invalid input syntax for type macaddr: \"08:00\"",
         ),
         (SqlType::VarBit, "12", "22P02", "\"2\" is not a valid binary digit"),
         (SqlType::Json, "{", "22P02", "invalid input syntax for type json"),

@@ -7,6 +7,7 @@ use arrow::compute::{concat, concat_batches};
 use arrow::datatypes::*;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::sync::Arc;
+use tenon_storage::network;
 use tenon_storage::{Bound, Codes, ColumnDef, Database, MemoryBudget, Runs, SqlType, TableDef};
 
 /// Columns of every type, random, with NULLs where `nulls`.
@@ -43,6 +44,14 @@ fn batch(random: &mut StdRng, rows: usize, nulls: bool, schema: &SchemaRef, type
             SqlType::VarBit => {
                 tenon_storage::bits::array(numbers.iter().map(|n| n.map(|n| format!("{n:b}").into_bytes())))
             }
+            SqlType::Inet => {
+                let address = |n: i64| Some(format!("10.{}.0.1/16", n.rem_euclid(100)));
+                let read = |n: &Option<i64>| {
+                    n.and_then(address)
+                        .map(|text| network::parse(text.as_bytes(), SqlType::Inet).unwrap())
+                };
+                network::array(SqlType::Inet, numbers.iter().map(read)).unwrap()
+            }
             SqlType::Uuid => Arc::new(
                 FixedSizeBinaryArray::try_from_sparse_iter_with_size(
                     numbers.iter().map(|n| n.map(|n| i128::from(n).to_be_bytes())),
@@ -66,7 +75,7 @@ fn batch(random: &mut StdRng, rows: usize, nulls: bool, schema: &SchemaRef, type
     RecordBatch::try_new(schema.clone(), columns).unwrap()
 }
 
-const TYPES: [SqlType; 16] = [
+const TYPES: [SqlType; 17] = [
     SqlType::Bool,
     SqlType::Int2,
     SqlType::Int4,
@@ -83,6 +92,7 @@ const TYPES: [SqlType; 16] = [
     SqlType::Bytea,
     SqlType::Uuid,
     SqlType::VarBit,
+    SqlType::Inet,
 ];
 
 #[test]

@@ -4,19 +4,29 @@ use super::last;
 use datafusion::sql::sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, ObjectName, Value};
 use tenon_storage::SqlType;
 
-use SqlType::{Bool, Float8, Int4, Int8, Text};
+use SqlType::{Bool, Float8, Inet, Int4, Int8, MacAddr8, Text};
 
 /// Where PostgreSQL has several functions of a name, the one that it takes for arguments of unknown types.
 const FUNCTIONS: &[(&str, &[SqlType])] = &[
+    ("broadcast", &[Inet]),
     ("chr", &[Int4]),
     ("cos", &[Float8]),
     ("exp", &[Float8]),
+    ("family", &[Inet]),
+    ("host", &[Inet]),
+    ("hostmask", &[Inet]),
+    ("inet_merge", &[Inet, Inet]),
+    ("inet_same_family", &[Inet, Inet]),
     ("initcap", &[Text]),
     ("left", &[Text, Int4]),
     ("ln", &[Float8]),
     ("lpad", &[Text, Int4, Text]),
+    ("macaddr8_set7bit", &[MacAddr8]),
     ("make_date", &[Int4, Int4, Int4]),
     ("make_time", &[Int4, Int4, Float8]),
+    ("masklen", &[Inet]),
+    ("netmask", &[Inet]),
+    ("network", &[Inet]),
     ("pg_cancel_backend", &[Int4]),
     ("pg_sleep", &[Float8]),
     ("pg_terminate_backend", &[Int4, Int8]),
@@ -25,6 +35,7 @@ const FUNCTIONS: &[(&str, &[SqlType])] = &[
     ("right", &[Text, Int4]),
     ("rpad", &[Text, Int4, Text]),
     ("set_config", &[Text, Text, Bool]),
+    ("set_masklen", &[Inet, Int4]),
     ("sin", &[Float8]),
     ("split_part", &[Text, Text, Int4]),
     ("sqrt", &[Float8]),

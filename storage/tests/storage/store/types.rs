@@ -55,7 +55,7 @@ fn array(random: &mut StdRng, sql_type: SqlType, rows: usize) -> ArrayRef {
             let values = TimestampMicrosecondArray::from_iter(values);
             Arc::new(values.with_data_type(data_type))
         }
-        SqlType::Uuid | SqlType::TimeTz => {
+        of if of.is_address() || matches!(of, SqlType::Uuid | SqlType::TimeTz) => {
             let DataType::FixedSizeBinary(width) = data_type else {
                 unreachable!()
             };
@@ -63,7 +63,7 @@ fn array(random: &mut StdRng, sql_type: SqlType, rows: usize) -> ArrayRef {
             for value in numbers {
                 match value {
                     Some(value) => values
-                        .append_value(&value.to_le_bytes().repeat(2)[..width as usize])
+                        .append_value(&value.to_le_bytes().repeat(5)[..width as usize])
                         .unwrap(),
                     None => values.append_null(),
                 }
@@ -150,6 +150,10 @@ fn every_type_in_every_form() {
         SqlType::Bytea,
         SqlType::Uuid,
         SqlType::VarBit,
+        SqlType::Inet,
+        SqlType::Cidr,
+        SqlType::MacAddr,
+        SqlType::MacAddr8,
         SqlType::Enum(own),
         SqlType::Array(ArrayType::of_items(SqlType::Int4)),
     ];
