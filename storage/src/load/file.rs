@@ -134,7 +134,9 @@ pub(super) fn malformed(path: &Path, error: impl std::fmt::Display) -> StorageEr
 fn columns_of(schema: &Schema) -> Result<Vec<ColumnDef>> {
     let column = |field: &Arc<arrow::datatypes::Field>| {
         let known = match field.data_type() {
-            DataType::LargeBinary => Some(SqlType::Bytea),
+            // Of files' byte strings those of 16 bytes alone are something else.
+            DataType::Binary | DataType::LargeBinary => Some(SqlType::Bytea),
+            DataType::FixedSizeBinary(width) if *width != 16 => Some(SqlType::Bytea),
             _ => SqlType::from_field(field),
         };
         let sql_type = known.ok_or_else(|| {

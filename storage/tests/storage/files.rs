@@ -207,6 +207,60 @@ fn arrow_files_and_streams() {
     }
 }
 
+/// Whatever holds them: Arrow types in which tables have bit strings, numerics and addresses too.
+#[test]
+fn byte_strings() {
+    let bytes: Vec<Option<Vec<u8>>> = vec![Some(b"123456".to_vec()), None, Some(vec![0, 255, 1, 2, 3, 4])];
+    let fixed = |width: usize| {
+        let values = bytes
+            .iter()
+            .map(|own| own.as_ref().map(|own| own.repeat(6)[..width].to_vec()));
+        FixedSizeBinaryArray::try_from_sparse_iter_with_size(values, width as i32).unwrap()
+    };
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("a", Arc::new(BinaryArray::from_iter(&bytes))),
+        ("b", Arc::new(LargeBinaryArray::from_iter(&bytes))),
+        ("c", Arc::new(BinaryViewArray::from_iter(&bytes))),
+        ("d", Arc::new(fixed(6))),
+        ("e", Arc::new(fixed(34))),
+        ("id", Arc::new(fixed(16))),
+    ];
+    let batch =
+        RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, own)| (name, own, true))).unwrap();
+    for format in [FileFormat::Parquet, FileFormat::Arrow] {
+        let file = Temporary::new("bytes");
+        let target = File::create(&file.0).unwrap();
+        match format {
+            FileFormat::Parquet => {
+                let mut writer = ArrowWriter::try_new(target, batch.schema(), None).unwrap();
+                writer.write(&batch).unwrap();
+                writer.close().unwrap();
+            }
+            _ => {
+                let mut writer = arrow::ipc::writer::FileWriter::try_new(target, &batch.schema()).unwrap();
+                writer.write(&batch).and_then(|()| writer.finish()).unwrap();
+            }
+        }
+        let (columns, options) = file_columns(&file.0, format, None).unwrap();
+        let types: Vec<SqlType> = columns.iter().map(|column| column.sql_type).collect();
+        assert_eq!(types[..5], [SqlType::Bytea; 5], "{format:?}");
+        assert_eq!(types[5], SqlType::Uuid);
+        let loaded = load(&file.0, format, columns, options).unwrap();
+        for (column, width) in [6, 6, 6, 6, 34].into_iter().enumerate() {
+            let found = loaded.segments[0].column(column);
+            let found: Vec<Option<Vec<u8>>> = found
+                .as_binary_view()
+                .iter()
+                .map(|own| own.map(<[u8]>::to_vec))
+                .collect();
+            let expected = bytes
+                .iter()
+                .map(|own| own.as_ref().map(|own| own.repeat(6)[..width].to_vec()));
+            assert_eq!(found, expected.collect::<Vec<_>>(), "{format:?} {column}");
+        }
+    }
+}
+
 #[test]
 fn damaged_and_missing_files_are_errors() {
     let file = Temporary::new("a.parquet");
