@@ -50,9 +50,9 @@ async fn sessions() -> Result<()> {
     ensure!(seen("application_name").await? == "other" && seen("backend_type").await? == "client backend");
     ensure!(seen("backend_start < query_start AND query_start <= state_change").await? == "t");
     // Whence it came, by its own account and by others'.
-    let own = value(&other, "SELECT inet_client_addr() || ' ' || inet_client_port()").await?;
-    ensure!(own.starts_with("127.0.0.1 ") && seen("client_addr || ' ' || client_port").await? == own);
-    let server_end = value(&other, "SELECT inet_server_addr() || ':' || inet_server_port()").await?;
+    let own = value(&other, "SELECT host(inet_client_addr()) || ' ' || inet_client_port()").await?;
+    ensure!(own.starts_with("127.0.0.1 ") && seen("host(client_addr) || ' ' || client_port").await? == own);
+    let server_end = value(&other, "SELECT host(inet_server_addr()) || ':' || inet_server_port()").await?;
     ensure!(server_end == server.address().to_string());
     let started = "SELECT pg_postmaster_start_time() < (SELECT min(backend_start) FROM pg_stat_activity)";
     ensure!(value(&other, started).await? == "t");

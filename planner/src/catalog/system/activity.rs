@@ -22,7 +22,7 @@ pub(super) const SESSIONS: &[(&str, &str)] = &[
     ("usesysid", "oid"),
     ("usename", "text"),
     ("application_name", "text"),
-    ("client_addr", "text"),
+    ("client_addr", "inet"),
     ("client_hostname", "text"),
     ("client_port", "int"),
     ("backend_start", "timestamptz"),
@@ -60,7 +60,7 @@ pub(super) fn sessions(binder: &Binder) -> Vec<Row> {
         }
         let time = |us: Option<i64>| us.map_or(Value::Null, Value::Time);
         shown.extend(row! {
-            "client_addr": session.info.ends.map(|ends| ends.client.ip().to_string()),
+            "client_addr": session.info.ends.map(|ends| ends.client.ip()),
             // As there, a client that came by no network has this.
             "client_port": session.info.ends.map_or(-1, |ends| i32::from(ends.client.port())),
             "backend_start": Value::Time(session.start_us),

@@ -6,7 +6,9 @@ use datafusion::arrow::datatypes::{DataType, Field, IntervalMonthDayNano, Interv
 use datafusion::common::ScalarValue;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
+use std::net::IpAddr;
 use std::sync::Arc;
+use tenon_storage::network;
 
 /// A value of a system table's column.
 #[derive(Clone, Debug)]
@@ -21,6 +23,7 @@ pub(super) enum Value {
     Seconds(i32),
     /// Microseconds since 1970.
     Time(i64),
+    Address(IpAddr),
     Null,
 }
 
@@ -66,6 +69,12 @@ impl From<String> for Value {
     }
 }
 
+impl From<IpAddr> for Value {
+    fn from(value: IpAddr) -> Self {
+        Value::Address(value)
+    }
+}
+
 impl From<Vec<i64>> for Value {
     fn from(value: Vec<i64>) -> Self {
         Value::Numbers(value)
@@ -99,7 +108,7 @@ pub(super) fn table(schema: &SchemaRef, before: &[RecordBatch], rows: &[Row]) ->
 }
 
 /// A schema of nullable columns: `("name", "text")`, with the types text, oid, int, bigint, smallint, bool, float,
-/// interval, timestamptz, texts (text[]).
+/// inet, interval, timestamptz, texts (text[]).
 pub(super) fn schema(columns: &[(&str, &str)]) -> SchemaRef {
     let field = |(name, of): &(&str, &str)| {
         let data_type = match *of {
@@ -109,6 +118,7 @@ pub(super) fn schema(columns: &[(&str, &str)]) -> SchemaRef {
             "smallint" => DataType::Int16,
             "bool" => DataType::Boolean,
             "float" => DataType::Float64,
+            "inet" => network::INET,
             "timestamptz" => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
             "texts" => DataType::List(Arc::new(Field::new_list_field(DataType::Utf8View, true))),
             "interval" => DataType::Interval(IntervalUnit::MonthDayNano),
@@ -157,6 +167,10 @@ fn scalar(field: &Field, value: Option<&Value>) -> Result<ScalarValue> {
         Some(Value::Seconds(seconds)) => {
             let nanoseconds = i64::from(*seconds) * 1_000_000_000;
             ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano::new(0, 0, nanoseconds)))
+        }
+        Some(Value::Address(of)) => {
+            let bytes = network::Address::of_host(*of).to_bytes(false);
+            ScalarValue::FixedSizeBinary(network::INET_BYTES as i32, Some(bytes))
         }
         Some(Value::Time(us)) => ScalarValue::TimestampMicrosecond(Some(*us), Some("UTC".into())),
         Some(Value::Null) => return ScalarValue::try_from(field.data_type()),
