@@ -4,6 +4,8 @@ use super::{
     Conventions, TIMETZ_BYTES, timetz_of, write_date, write_interval, write_time, write_timestamp, write_timestamptz,
     write_timetz,
 };
+use crate::network;
+use crate::types::SqlType;
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{
     DataType, Date32Type, IntervalMonthDayNanoType, IntervalUnit, Time64MicrosecondType, TimeUnit,
@@ -11,7 +13,7 @@ use arrow::datatypes::{
 };
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-/// One value: dates and times as PostgreSQL writes them, whatever their range, others as Arrow does.
+/// One value: dates and times, uuids and addresses as PostgreSQL writes them, whatever their range, others as Arrow does.
 pub fn shown(array: &dyn Array, row: usize) -> String {
     if array.is_null(row) {
         return "null".into();
@@ -37,6 +39,15 @@ pub fn shown(array: &dyn Array, row: usize) -> String {
             let (us, east_s) = timetz_of(array.as_fixed_size_binary().value(row));
             write_timetz(us, east_s, &mut out);
         }
+        DataType::FixedSizeBinary(16) => {
+            for (at, byte) in array.as_fixed_size_binary().value(row).iter().enumerate() {
+                let hyphen = if matches!(at, 4 | 6 | 8 | 10) { "-" } else { "" };
+                out.extend(format!("{hyphen}{byte:02x}").bytes());
+            }
+        }
+        of if let Some(of) = SqlType::from_data_type(of).filter(|of| of.is_address()) => {
+            network::write_text(of, array.as_fixed_size_binary().value(row), &mut out);
+        }
         _ => {
             let options = FormatOptions::default();
             let formatter = ArrayFormatter::try_new(array, &options);
@@ -47,4 +58,26 @@ pub fn shown(array: &dyn Array, row: usize) -> String {
         }
     }
     String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::parse_scalar;
+
+    #[test]
+    fn as_their_types_write_them() {
+        for (of, text) in [
+            (SqlType::Uuid, "6ecd8c99-4036-403d-bf84-cf8400f67836"),
+            (SqlType::Inet, "10.1.2.3/8"),
+            (SqlType::Cidr, "10:23::8000/113"),
+            (SqlType::MacAddr, "08:00:2b:01:02:03"),
+            (SqlType::MacAddr8, "08:00:2b:01:02:03:04:05"),
+            (SqlType::TimeTz, "10:00:00+02"),
+            (SqlType::Date, "2024-02-29"),
+            (SqlType::Int4, "-7"),
+        ] {
+            assert_eq!(shown(&parse_scalar(of, text).unwrap(), 0), text);
+        }
+    }
 }

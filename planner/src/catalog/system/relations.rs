@@ -533,6 +533,7 @@ fn attributes(binder: &Binder) -> Vec<Row> {
             "attalign": if length == 8 { "d" } else { "i" },
             "attstorage": match column.sql_type {
                 SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..) => "m",
+                SqlType::Inet | SqlType::Cidr => "m",
                 _ if length < 0 => "x",
                 _ => "p",
             },

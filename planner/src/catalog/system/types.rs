@@ -119,6 +119,7 @@ fn domain(binder: &Binder, of: &Arc<Domain>) -> Row {
             "typalign": "i",
             "typstorage": match of.base {
                 SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..) => "m",
+                SqlType::Inet | SqlType::Cidr => "m",
                 base if names::length(base) < 0 => "x",
                 _ => "p",
             },
