@@ -390,6 +390,11 @@ impl SqlType {
         self.data_type() == BITS
     }
 
+    /// The type of addresses that an Arrow type is.
+    pub fn address_of(data_type: &DataType) -> Option<SqlType> {
+        SqlType::from_data_type(data_type).filter(|of| of.is_address())
+    }
+
     /// `inet`, `cidr`, `macaddr` and `macaddr8`.
     pub fn is_address(self) -> bool {
         matches!(

@@ -45,7 +45,7 @@ pub fn shown(array: &dyn Array, row: usize) -> String {
                 out.extend(format!("{hyphen}{byte:02x}").bytes());
             }
         }
-        of if let Some(of) = SqlType::from_data_type(of).filter(|of| of.is_address()) => {
+        of if let Some(of) = SqlType::address_of(of) => {
             network::write_text(of, array.as_fixed_size_binary().value(row), &mut out);
         }
         _ => {

@@ -397,41 +397,17 @@ fn classes(binder: &Binder) -> Vec<Row> {
             "relpartbound": partitions::bound(binder, relation),
             "reloptions": options(relation),
         });
-        for (table, index) in table
-            .iter()
-            .flat_map(|table| table.definition().all_indexes().map(move |own| (table, own)))
-        {
+        for index in table.into_iter().flat_map(ShownIndex::of) {
             out.push(row! {
                 "oid": index.oid,
-                "relname": index.name.as_str(),
+                "relname": index.name,
                 "relnamespace": namespace,
-                "relowner": binder.snapshot.owner(table.oid()),
+                "relowner": binder.snapshot.owner(index.table.oid()),
                 "relam": 403_i64,
-                "reltuples": table.rows() as f64,
+                "reltuples": index.table.rows() as f64,
                 "relpersistence": if temporary { "t" } else { "p" },
                 "relkind": "i",
-                "relnatts": index.columns.len() as i64,
-                "relispopulated": true,
-                "relreplident": "n",
-            });
-        }
-        for (table, index) in table.iter().flat_map(|table| {
-            table
-                .definition()
-                .expression_indexes
-                .iter()
-                .map(move |own| (table, own))
-        }) {
-            out.push(row! {
-                "oid": index.oid,
-                "relname": index.name.as_str(),
-                "relnamespace": namespace,
-                "relowner": binder.snapshot.owner(table.oid()),
-                "relam": 403_i64,
-                "reltuples": table.rows() as f64,
-                "relpersistence": if temporary { "t" } else { "p" },
-                "relkind": "i",
-                "relnatts": index.keys.len() as i64,
+                "relnatts": index.keys as i64,
                 "relispopulated": true,
                 "relreplident": "n",
             });
@@ -646,22 +622,80 @@ fn positions(key: &Index) -> Vec<i64> {
     key.columns.iter().map(|at| *at as i64 + 1).collect()
 }
 
+/// An index as the system tables show it: on columns, or on expressions.
+struct ShownIndex<'a> {
+    table: &'a Arc<TableVersion>,
+    oid: u32,
+    name: &'a str,
+    keys: usize,
+    of: ShownKeys<'a>,
+}
+
+enum ShownKeys<'a> {
+    Columns(&'a Index),
+    /// Or of some rows alone.
+    Expressions(&'a ExpressionIndex),
+}
+
+impl<'a> ShownIndex<'a> {
+    /// All of a table.
+    fn of(table: &'a Arc<TableVersion>) -> impl Iterator<Item = ShownIndex<'a>> {
+        let columns = table.definition().all_indexes().map(move |own| ShownIndex {
+            table,
+            oid: own.oid,
+            name: &own.name,
+            keys: own.columns.len(),
+            of: ShownKeys::Columns(own),
+        });
+        let expressions = table.definition().expression_indexes.iter();
+        columns.chain(expressions.map(move |own| ShownIndex {
+            table,
+            oid: own.oid,
+            name: &own.name,
+            keys: own.keys.len(),
+            of: ShownKeys::Expressions(own),
+        }))
+    }
+
+    fn all(binder: &'a Binder) -> impl Iterator<Item = ShownIndex<'a>> {
+        stored(binder).flat_map(ShownIndex::of)
+    }
+
+    fn definition(&self) -> String {
+        match self.of {
+            ShownKeys::Columns(own) => names::index_definition(self.table, own),
+            ShownKeys::Expressions(own) => names::expression_index_definition(self.table, own),
+        }
+    }
+}
+
 fn indexes(binder: &Binder) -> Vec<Row> {
-    let index = |(table, key): (&Arc<TableVersion>, &Index)| {
-        let zeros = vec![0; key.columns.len()];
+    let index = |shown: ShownIndex<'_>| {
+        let zeros = vec![0; shown.keys];
+        let (unique, nulls_not_distinct, primary) = match shown.of {
+            ShownKeys::Columns(key) => (key.is_unique(), key.nulls_not_distinct, key.is_primary()),
+            ShownKeys::Expressions(own) => (own.unique, own.nulls_not_distinct, false),
+        };
         // Bit 0: DESC; bit 1: NULLS FIRST.
-        let options = key
-            .order
-            .iter()
-            .map(|order| i64::from(order.descending) | i64::from(order.nulls_first) << 1);
-        row! {
-            "indexrelid": key.oid,
-            "indrelid": table.oid(),
-            "indnatts": key.columns.len() as i64,
-            "indnkeyatts": key.columns.len() as i64,
-            "indisunique": key.is_unique(),
-            "indnullsnotdistinct": key.nulls_not_distinct,
-            "indisprimary": key.is_primary(),
+        let (positions, options) = match shown.of {
+            ShownKeys::Columns(key) => {
+                let bits = key
+                    .order
+                    .iter()
+                    .map(|order| i64::from(order.descending) | i64::from(order.nulls_first) << 1);
+                (positions(key), bits.collect())
+            }
+            // No column of the table is a key.
+            ShownKeys::Expressions(_) => (zeros.clone(), zeros.clone()),
+        };
+        let mut row = row! {
+            "indexrelid": shown.oid,
+            "indrelid": shown.table.oid(),
+            "indnatts": shown.keys as i64,
+            "indnkeyatts": shown.keys as i64,
+            "indisunique": unique,
+            "indnullsnotdistinct": nulls_not_distinct,
+            "indisprimary": primary,
             "indisexclusion": false,
             "indimmediate": true,
             "indisclustered": false,
@@ -670,41 +704,20 @@ fn indexes(binder: &Binder) -> Vec<Row> {
             "indisready": true,
             "indislive": true,
             "indisreplident": false,
-            "indkey": positions(key),
+            "indkey": positions,
             "indcollation": zeros.clone(),
             "indclass": zeros,
-            "indoption": options.collect::<Vec<_>>(),
+            "indoption": options,
+        };
+        if let ShownKeys::Expressions(own) = shown.of {
+            row.extend(row! {
+                "indexprs": own.keys.join(", "),
+                "indpred": own.predicate.clone(),
+            });
         }
+        row
     };
-    // No column of the table is a key of those on expressions.
-    let on_expressions = |(table, index): (&Arc<TableVersion>, &ExpressionIndex)| {
-        let zeros = vec![0; index.keys.len()];
-        row! {
-            "indexrelid": index.oid,
-            "indrelid": table.oid(),
-            "indnatts": index.keys.len() as i64,
-            "indnkeyatts": index.keys.len() as i64,
-            "indisunique": index.unique,
-            "indnullsnotdistinct": index.nulls_not_distinct,
-            "indisprimary": false,
-            "indisexclusion": false,
-            "indimmediate": true,
-            "indisclustered": false,
-            "indisvalid": true,
-            "indcheckxmin": false,
-            "indisready": true,
-            "indislive": true,
-            "indisreplident": false,
-            "indkey": zeros.clone(),
-            "indcollation": zeros.clone(),
-            "indclass": zeros.clone(),
-            "indoption": zeros,
-            "indexprs": index.keys.join(", "),
-            "indpred": index.predicate.clone(),
-        }
-    };
-    let others = expression_indexes(binder).map(on_expressions);
-    indexed(binder).map(index).chain(others).collect()
+    ShownIndex::all(binder).map(index).collect()
 }
 
 /// All indexes on expressions, and partial ones, each with its table.
@@ -809,37 +822,26 @@ fn views(binder: &Binder) -> Vec<Row> {
 }
 
 fn usage_of_indexes(binder: &Binder) -> Vec<Row> {
-    let index = |(table, oid, name): (&Arc<TableVersion>, u32, &str)| {
+    let index = |shown: ShownIndex<'_>| {
         row! {
-            "relid": table.oid(),
-            "indexrelid": oid,
-            "schemaname": table.definition().schema_name.as_str(),
-            "relname": table.name(),
-            "indexrelname": name,
+            "relid": shown.table.oid(),
+            "indexrelid": shown.oid,
+            "schemaname": shown.table.definition().schema_name.as_str(),
+            "relname": shown.table.name(),
+            "indexrelname": shown.name,
         }
     };
-    let plain = indexed(binder).map(|(table, own)| (table, own.oid, own.name.as_str()));
-    let others = expression_indexes(binder).map(|(table, own)| (table, own.oid, own.name.as_str()));
-    plain.chain(others).map(index).collect()
+    ShownIndex::all(binder).map(index).collect()
 }
 
 fn index_definitions(binder: &Binder) -> Vec<Row> {
-    let index = |(table, key): (&Arc<TableVersion>, &Index)| {
+    let index = |shown: ShownIndex<'_>| {
         row! {
-            "schemaname": table.definition().schema_name.as_str(),
-            "tablename": table.name(),
-            "indexname": key.name.as_str(),
-            "indexdef": names::index_definition(table, key),
+            "schemaname": shown.table.definition().schema_name.as_str(),
+            "tablename": shown.table.name(),
+            "indexname": shown.name,
+            "indexdef": shown.definition(),
         }
     };
-    let on_expressions = |(table, key): (&Arc<TableVersion>, &ExpressionIndex)| {
-        row! {
-            "schemaname": table.definition().schema_name.as_str(),
-            "tablename": table.name(),
-            "indexname": key.name.as_str(),
-            "indexdef": names::expression_index_definition(table, key),
-        }
-    };
-    let others = expression_indexes(binder).map(on_expressions);
-    indexed(binder).map(index).chain(others).collect()
+    ShownIndex::all(binder).map(index).collect()
 }

@@ -269,7 +269,8 @@ impl ScalarUDFImpl for Convert {
     }
 }
 
-fn of_columns(
+/// The one argument of a call by what makes an array of an array.
+pub(super) fn of_columns(
     args: &ScalarFunctionArgs,
     of: impl Fn(&ArrayRef) -> DataFusionResult<ArrayRef>,
 ) -> DataFusionResult<ColumnarValue> {
@@ -306,7 +307,7 @@ impl ScalarUDFImpl for Complement {
     fn coerce_types(&self, types: &[DataType]) -> DataFusionResult<Vec<DataType>> {
         match types {
             [own @ (DataType::Int16 | DataType::Int32 | DataType::Int64 | DataType::Binary)] => Ok(vec![own.clone()]),
-            [own] if network::is_address(own) => Ok(vec![own.clone()]),
+            [own] if SqlType::address_of(own).is_some() => Ok(vec![own.clone()]),
             [DataType::UInt64] => Ok(vec![DataType::Int64]),
             // Refused with its type.
             types => Ok(types.to_vec()),
@@ -317,7 +318,7 @@ impl ScalarUDFImpl for Complement {
         match types {
             [own @ (DataType::Int16 | DataType::Int32 | DataType::Int64 | DataType::Binary)] => Ok(own.clone()),
             [own] if *own == CIDR => Ok(INET),
-            [own] if network::is_address(own) => Ok(own.clone()),
+            [own] if SqlType::address_of(own).is_some() => Ok(own.clone()),
             [DataType::Null | DataType::Utf8] => Err(to_datafusion(
                 SqlError::new(SqlState("42725"), "operator is not unique: ~ unknown")
                     .hint("Could not choose a best candidate operator. You might need to add explicit type casts."),
@@ -345,7 +346,7 @@ impl ScalarUDFImpl for Complement {
                 DataType::Int16 => Arc::new(array.as_primitive::<Int16Type>().unary::<_, Int16Type>(|value| !value)),
                 DataType::Int32 => Arc::new(array.as_primitive::<Int32Type>().unary::<_, Int32Type>(|value| !value)),
                 DataType::Int64 => Arc::new(array.as_primitive::<Int64Type>().unary::<_, Int64Type>(|value| !value)),
-                of if network::is_address(of) => {
+                of if SqlType::address_of(of).is_some() => {
                     let to = self.return_type(std::slice::from_ref(of))?;
                     let to = SqlType::from_data_type(&to).unwrap_or(SqlType::Inet);
                     let values = array.as_fixed_size_binary().iter();

@@ -35,7 +35,7 @@ pub(crate) fn original(function: &ScalarUDF) -> Option<Arc<ScalarUDF>> {
 }
 
 /// A literal that takes the type of the others.
-fn is_unknown(of: &DataType) -> bool {
+pub(super) fn is_unknown(of: &DataType) -> bool {
     matches!(of, DataType::Utf8 | DataType::Null)
 }
 

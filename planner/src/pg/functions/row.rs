@@ -250,7 +250,7 @@ impl Kind {
 
     /// The type, if it is one of addresses.
     fn address(self) -> Option<SqlType> {
-        SqlType::from_data_type(&self.data_type()).filter(|of| of.is_address())
+        SqlType::address_of(&self.data_type())
     }
 
     /// How well an argument of a type fits; None where it does not.

@@ -175,7 +175,7 @@ fn texts(values: &ArrayRef, conventions: &Conventions) -> Result<ArrayRef> {
             let own = Address::from_bytes(bytes);
             let _ = write!(out, "{}/{}", own.host(), own.mask);
         }),
-        of if let Some(of) = address(of) => by_bytes(values.as_fixed_size_binary().iter(), |bytes, out| {
+        of if let Some(of) = SqlType::address_of(of) => by_bytes(values.as_fixed_size_binary().iter(), |bytes, out| {
             network::write_text(of, bytes, out);
         }),
         DataType::FixedSizeBinary(_) => collect(values.as_fixed_size_binary().iter(), |bytes, out| {
@@ -211,11 +211,6 @@ pub(crate) fn output(values: &ArrayRef, conventions: &Conventions) -> Result<Arr
         _ => values.clone(),
     };
     Ok(cast(&texts, &DataType::Utf8View)?)
-}
-
-/// A type of addresses.
-fn address(of: &DataType) -> Option<SqlType> {
-    SqlType::from_data_type(of).filter(|of| of.is_address())
 }
 
 /// Arrays within an array, which are written already.

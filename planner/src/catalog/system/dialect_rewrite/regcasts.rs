@@ -109,23 +109,16 @@ pub(super) fn rewrite(expr: &mut Expr) {
         ..
     } = expr
         && is_named(to, "oid")
-        && is_type_name(operand)
     {
-        looked_up(operand);
-        return;
-    }
-    if let Expr::Cast {
-        expr: operand,
-        data_type: DataType::Custom(to, _),
-        array: false,
-        ..
-    } = expr
-        && is_named(to, "oid")
-        && is_function_name(operand)
-    {
-        let operand = taken(operand.as_mut());
-        *expr = call("to_regproc", vec![operand]);
-        return;
+        if is_type_name(operand) {
+            looked_up(operand);
+            return;
+        }
+        if is_function_name(operand) {
+            let operand = taken(operand.as_mut());
+            *expr = call("to_regproc", vec![operand]);
+            return;
+        }
     }
     if let Some(elements) = listed(expr) {
         *expr = elements;

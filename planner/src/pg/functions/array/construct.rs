@@ -6,6 +6,7 @@ use super::lists::{Builder, Lists, item_of, list_type};
 use super::poly::{common, is_text};
 use crate::pg::error::{SqlError, SqlState, state};
 use crate::pg::errors::to_datafusion;
+use crate::pg::functions::common::is_unknown;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::datatypes::{DataType, Int32Type};
 use datafusion::common::{Result, ScalarValue, plan_err};
@@ -32,11 +33,6 @@ pub(crate) fn constructor(items: Vec<Expr>) -> Result<Expr> {
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Constructor {
     signature: Signature,
-}
-
-/// A literal that takes the type of the others.
-fn is_unknown(of: &DataType) -> bool {
-    matches!(of, DataType::Utf8 | DataType::Null)
 }
 
 impl ScalarUDFImpl for Constructor {

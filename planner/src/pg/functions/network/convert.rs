@@ -1,11 +1,12 @@
 //! Casts between the types of addresses.
 
+use super::super::bits::of_columns;
 use super::is_network;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::to_datafusion;
 use datafusion::arrow::array::{ArrayRef, AsArray};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::{Result as DataFusionResult, ScalarValue};
+use datafusion::common::Result as DataFusionResult;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
@@ -90,11 +91,6 @@ impl ScalarUDFImpl for Convert {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DataFusionResult<ColumnarValue> {
-        Ok(match &args.args[0] {
-            ColumnarValue::Scalar(value) => {
-                ColumnarValue::Scalar(ScalarValue::try_from_array(&self.values(&value.to_array()?)?, 0)?)
-            }
-            ColumnarValue::Array(array) => ColumnarValue::Array(self.values(array)?),
-        })
+        of_columns(&args, |array| self.values(array))
     }
 }

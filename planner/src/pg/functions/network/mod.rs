@@ -15,7 +15,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result as DataFusionResult;
 use datafusion::logical_expr::ScalarUDF;
 use tenon_storage::SqlType;
-use tenon_storage::network::{self, Address, CIDR, INET, MACADDR, MACADDR8};
+use tenon_storage::network::{self, Address, CIDR, INET};
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
     vec![
@@ -171,9 +171,4 @@ fn with_seventh_bit(values: &[Value]) -> Result<Out> {
 
 fn is_network(of: &DataType) -> bool {
     *of == INET || *of == CIDR
-}
-
-/// Whether a type is one of addresses.
-pub(crate) fn is_address(of: &DataType) -> bool {
-    is_network(of) || *of == MACADDR || *of == MACADDR8
 }
