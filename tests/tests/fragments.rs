@@ -192,8 +192,8 @@ impl Fuzzer {
             1 => format!("count({table}.{})", self.pick(&COLUMNS)),
             2 => format!("sum({number})"),
             3 => format!("avg({number})"),
-            4 => format!("min({table}.{})", self.pick(&["a", "b", "n", "d", "s"])),
-            5 => format!("max({table}.{})", self.pick(&["a", "b", "n", "d"])),
+            4 => format!("min({table}.{})", self.pick(&["a", "b", "n", "d", "s", "f"])),
+            5 => format!("max({table}.{})", self.pick(&["a", "b", "n", "d", "s", "w", "f"])),
             6 => format!(
                 "{}(DISTINCT {})",
                 self.pick(&["count", "sum", "avg"]),

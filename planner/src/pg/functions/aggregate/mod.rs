@@ -5,6 +5,7 @@ mod accounts;
 mod average;
 mod bits;
 mod collect;
+mod extremes;
 mod intervals;
 mod moments;
 pub(crate) mod names;
@@ -85,6 +86,12 @@ fn lowered(
             [argument] if fields::data_type(argument, schema)? != BITS => Ok(bits::of_integers(function.name())),
             _ => Ok(None),
         },
+        "min" | "max" => match params.args.as_slice() {
+            [argument] if fields::data_type(argument, schema)?.is_floating() => {
+                Ok(extremes::of_floats(function.name()))
+            }
+            _ => Ok(None),
+        },
         "sum" => sum::lower(params, schema),
         "avg" => average::lower(params, schema),
         name => variance::lower(name, params, schema),
@@ -106,6 +113,9 @@ pub(crate) fn for_types(function: &Arc<AggregateUDF>, fields: &mut [FieldRef]) -
             sum_udaf()
         }
         ("sum", [DataType::Float32]) => real::sum(),
+        (name, [DataType::Float32 | DataType::Float64]) if extremes::of_floats(name).is_some() => {
+            extremes::of_floats(name).unwrap_or_else(|| Arc::clone(function))
+        }
         (name, [other]) if *other != BITS && bits::of_integers(name).is_some() => {
             bits::of_integers(name).unwrap_or_else(|| Arc::clone(function))
         }
