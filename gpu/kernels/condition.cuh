@@ -15,6 +15,16 @@ TENON_DEVICE i32 total_order(f32 v) {
     return bits ^ (i32)((u32)(bits >> 31) >> 1);
 }
 
+/// A word that grows with a float, from whose it is got back; that of NaN, which is the last of all.
+constexpr u64 NAN_ORDER = 0xfff8ull << 48;
+TENON_DEVICE u64 order_word(f64 v) {
+    u64 bits = bit_cast<u64>(v);
+    return v != v ? NAN_ORDER : bits >> 63 ? ~bits : bits | 1ull << 63;
+}
+TENON_DEVICE f64 of_order_word(u64 word) {
+    return bit_cast<f64>(word >> 63 ? word & ~(1ull << 63) : ~word);
+}
+
 /// The float without its sign bit.
 TENON_DEVICE f64 magnitude(f64 v) { return bit_cast<f64>(bit_cast<u64>(v) & ~(1ull << 63)); }
 TENON_DEVICE f32 magnitude(f32 v) { return bit_cast<f32>(bit_cast<u32>(v) & ~(1u << 31)); }

@@ -2,20 +2,26 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Int32Array};
-use arrow::compute::{SortOptions, sort_to_indices};
+use arrow::array::{Array, ArrayRef, Int32Array, UInt32Array};
+use arrow::compute::{SortOptions, sort_to_indices, take};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::Column;
 
+use super::given::CodeNames;
 use super::translator::Translator;
 use super::types::{Range, Translated, c_number, c_type};
 
 /// What the words of most values can be.
 const WORDS: Range = (0, u64::MAX as i128);
 
+/// Which texts come one after the other in their order.
+fn in_order(texts: &dyn Array) -> Translated<UInt32Array> {
+    sort_to_indices(texts, None, None).map_err(|error| error.to_string())
+}
+
 /// The place of each text among all in their order.
 fn ranks(texts: &dyn Array) -> Translated<Vec<i32>> {
-    let order = sort_to_indices(texts, None, None).map_err(|error| error.to_string())?;
+    let order = in_order(texts)?;
     let mut ranks = vec![0; order.len()];
     for (rank, &text) in order.values().iter().enumerate() {
         ranks[text as usize] = rank as i32;
@@ -124,18 +130,37 @@ impl Translator {
         })
     }
 
-    fn ascending(&mut self, expr: &PhysicalExprRef) -> Translated<Ascending> {
+    /// The texts of a column that has codes, in their order; None: it is no such.
+    pub fn ordered_texts(&mut self, expr: &PhysicalExprRef) -> Translated<Option<ArrayRef>> {
+        let column = expr.downcast_ref::<Column>().map(Column::index);
+        let texts = column.and_then(|index| self.texts_of(index));
+        let Some(texts) = texts.filter(|texts| !texts.is_empty()) else {
+            return Ok(None);
+        };
+        let ordered = take(&texts, &in_order(&texts)?, None).map_err(|error| error.to_string())?;
+        Ok(Some(ordered))
+    }
+
+    /// The place of a row's text among these, in their order.
+    pub fn text_place(&mut self, expr: &PhysicalExprRef) -> Translated<Option<CodeNames>> {
         if let Some(index) = expr.downcast_ref::<Column>().map(Column::index)
             && let Some(texts) = self.texts_of(index)
             && !texts.is_empty()
-            && let Some(code) = self.code_of(index)?
+            && let Some(own) = self.code_of(index)?
         {
             let ranks: ArrayRef = Arc::new(Int32Array::from(ranks(&texts)?));
-            let place = self.array(&ranks, &code.code)?;
+            let code = self.array(&ranks, &own.code)?.value;
+            return Ok(Some(CodeNames { code, ..own }));
+        }
+        Ok(None)
+    }
+
+    fn ascending(&mut self, expr: &PhysicalExprRef) -> Translated<Ascending> {
+        if let Some(CodeNames { code, null }) = self.text_place(expr)? {
             return Ok(Ascending {
-                word: format!("(u64){}", place.value),
-                null: code.null,
-                range: (0, texts.len() as i128 - 1),
+                word: format!("(u64){code}"),
+                null,
+                range: (0, i32::MAX.into()),
                 tells: Tells::All,
             });
         }

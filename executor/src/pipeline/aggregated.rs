@@ -10,7 +10,7 @@ use datafusion::logical_expr::EmitTo;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
 use super::flow::Col;
-use super::group::AggregateState;
+use super::group::{AggregateState, Values};
 use super::result::state_columns;
 use crate::codegen::{Given, Translated, c_number};
 
@@ -73,16 +73,40 @@ impl Aggregated {
             }
             AggregateState::Extreme {
                 cell,
-                from,
+                of,
                 least,
                 data_type: own,
             } if own == data_type => {
-                let sign = if *least { "-" } else { "+" };
-                let load = format!("({} {sign} (i64)({} - 1))", c_number((*from).into()), word(*cell, 0));
+                let (null, word) = (Some(format!("{} == 0", word(*cell, 0))), word(*cell, 0));
+                let (first, last) = match of {
+                    Values::Numbers { first, last } => (first, last),
+                    Values::Texts(texts) if *least => {
+                        let code = format!("(u32)({}ull - {word})", texts.len());
+                        return Ok(Given::coded(Arc::clone(texts), code, null));
+                    }
+                    Values::Texts(texts) => {
+                        return Ok(Given::coded(Arc::clone(texts), format!("(u32)({word} - 1)"), null));
+                    }
+                    Values::Floats => {
+                        let own_word = if *least {
+                            format!("NAN_ORDER - ({word} - 1)")
+                        } else {
+                            format!("{word} - 1")
+                        };
+                        let load = format!("of_order_word({own_word})");
+                        let load = if *own == DataType::Float32 {
+                            format!("(f32){load}")
+                        } else {
+                            load
+                        };
+                        return Ok(Given::new(own.clone(), load, null, None));
+                    }
+                };
+                let (from, sign) = if *least { (last, "-") } else { (first, "+") };
+                let load = format!("({} {sign} (i64)({word} - 1))", c_number((*from).into()));
                 let (low, high) = self.cells[*cell]
                     .bound
                     .map_or((i64::MIN.into(), i64::MAX.into()), |bound| (-bound - 1, bound + 1));
-                let null = Some(format!("{} == 0", word(*cell, 0)));
                 if *own == DataType::Boolean {
                     return Ok(Given::new(own.clone(), format!("{load} != 0"), null, None));
                 }

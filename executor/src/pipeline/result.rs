@@ -6,7 +6,7 @@ use arrow::array::{
     Array, ArrayRef, Decimal128Array, Float64Array, Int64Array, StringViewArray, UInt32Array, UInt64Array,
 };
 use arrow::buffer::NullBuffer;
-use arrow::compute::{concat, take};
+use arrow::compute::{cast, concat, take};
 use arrow::datatypes::DataType;
 use datafusion::common::{DataFusionError, Result};
 use tenon_gpu::pipeline::tiles;
@@ -15,7 +15,7 @@ use tenon_storage::numeric::Numeric;
 use tenon_storage::numeric::column::collect;
 
 use super::fragment::{Fragment, Scan};
-use super::group::{AggregateState, Grouping, Groups, Key, KeyLocation};
+use super::group::{AggregateState, Grouping, Groups, Key, KeyLocation, NAN_ORDER, Values};
 use super::run::{Part, Running};
 use crate::aggregate::Found;
 use crate::gpu_error::to_datafusion;
@@ -171,24 +171,44 @@ pub fn state_columns(state: &AggregateState, cells: &[Vec<Vec<u64>>]) -> Result<
         AggregateState::FloatAverage { sum, count } => vec![how_many(*count), floats(*sum, *count)],
         AggregateState::Extreme {
             cell,
-            from,
+            of,
             least,
             data_type,
         } => {
             let words = &cells[*cell][0];
-            let value = |word: u64| match least {
-                true => from.wrapping_sub(word.wrapping_sub(1) as i64),
-                false => from.wrapping_add(word.wrapping_sub(1) as i64),
-            };
-            let lanes: Vec<i64> = words.iter().map(|&word| value(word)).collect();
             let nulls: NullBuffer = words.iter().map(|&word| word != 0).collect();
-            vec![from_integer_keys(
-                &lanes,
-                Some(nulls).filter(|n| n.null_count() > 0),
-                data_type,
-            )?]
+            let nulls = Some(nulls).filter(|nulls| nulls.null_count() > 0);
+            let (first, last) = match of {
+                Values::Numbers { first, last } => (*first as u64, *last as u64),
+                Values::Texts(texts) => (0, texts.len() as u64 - 1),
+                Values::Floats => (0, NAN_ORDER),
+            };
+            let value = |word: &u64| match least {
+                true => last.wrapping_sub(word.wrapping_sub(1)),
+                false => first.wrapping_add(word.wrapping_sub(1)),
+            };
+            let values = words.iter().map(value);
+            vec![match of {
+                Values::Numbers { .. } => {
+                    let lanes: Vec<i64> = values.map(|value| value as i64).collect();
+                    from_integer_keys(&lanes, nulls, data_type)?
+                }
+                Values::Texts(texts) => {
+                    let places: Vec<u32> = values.map(|value| value as u32).collect();
+                    take(texts, &UInt32Array::new(places.into(), nulls), None)?
+                }
+                Values::Floats => {
+                    let floats: Vec<f64> = values.map(of_order_word).collect();
+                    cast(&Float64Array::new(floats.into(), nulls), data_type)?
+                }
+            }]
         }
     })
+}
+
+/// The float of an `order_word`, as the kernels have it.
+fn of_order_word(word: u64) -> f64 {
+    f64::from_bits(if word >> 63 == 1 { word ^ 1 << 63 } else { !word })
 }
 
 fn key_column(

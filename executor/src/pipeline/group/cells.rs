@@ -1,5 +1,6 @@
 //! Aggregates as cells: what of each row goes into a group's words, and what these make of it in the end.
 
+use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
@@ -32,6 +33,22 @@ pub enum How {
     FloatSum,
 }
 
+/// What extremes are of, by their order.
+#[derive(Clone)]
+pub enum Values {
+    Numbers {
+        first: i64,
+        last: i64,
+    },
+    /// Those of a column, in their order.
+    Texts(ArrayRef),
+    /// By their `order_word`.
+    Floats,
+}
+
+/// The `order_word` of NaN, which is the last.
+pub const NAN_ORDER: u64 = 0xfff8 << 48;
+
 /// What an aggregate's state is made of, by cells.
 #[derive(Clone)]
 pub enum AggregateState {
@@ -55,10 +72,10 @@ pub enum AggregateState {
         count: usize,
         scale: i8,
     },
-    /// The word is how far the value is from `from`, less one, downwards where `least`; 0: there is none.
+    /// The word is how far the value is from the first of `of`, or from the last where `least`, plus one; 0: there is none.
     Extreme {
         cell: usize,
-        from: i64,
+        of: Values,
         least: bool,
         data_type: DataType,
     },
@@ -185,17 +202,31 @@ impl Cells {
                 }
             }
             (name @ ("min" | "max" | "bool_and" | "bool_or"), [to])
-                if **to == own && (is_ordered(&own) || own == DataType::Boolean && name.starts_with("bool")) =>
+                if **to == own && (own != DataType::Boolean || name.starts_with("bool")) =>
             {
-                let value = flow.translator.translate(arg)?;
-                let (_, (low, high)) = flow.word(&value)?;
-                if high - low >= i128::from(u64::MAX) {
-                    return Err(refused());
-                }
+                let of = match &own {
+                    DataType::Float32 | DataType::Float64 => Values::Floats,
+                    DataType::Utf8View => {
+                        let texts = flow.translator.ordered_texts(arg)?;
+                        Values::Texts(texts.ok_or_else(refused)?)
+                    }
+                    own if is_ordered(own) || *own == DataType::Boolean => {
+                        let value = flow.translator.translate(arg)?;
+                        let (_, (low, high)) = flow.word(&value)?;
+                        if high - low >= i128::from(u64::MAX) {
+                            return Err(refused());
+                        }
+                        Values::Numbers {
+                            first: low as i64,
+                            last: high as i64,
+                        }
+                    }
+                    _ => return Err(refused()),
+                };
                 let least = matches!(name, "min" | "bool_and");
                 AggregateState::Extreme {
                     cell: self.cell(taken(Some(arg), if least { How::Least } else { How::Greatest })),
-                    from: if least { high } else { low } as i64,
+                    of,
                     least,
                     data_type: own,
                 }

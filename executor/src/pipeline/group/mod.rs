@@ -31,7 +31,7 @@ use super::passes::{ScanColumn, Stage};
 use crate::aggregate::GroupSpec;
 use crate::codegen::{Range, Translated};
 
-pub use cells::{AggregateState, Cells, How, Taken};
+pub use cells::{AggregateState, Cells, How, NAN_ORDER, Taken, Values};
 pub use distinct::Distincts;
 use keys::{Coded, keys, number};
 use listed::{Table, listed};

@@ -4,6 +4,7 @@ use super::super::flow::Flow;
 use super::Distincts;
 use super::cells::{How, Taken};
 use crate::codegen::{Translated, c_number};
+use datafusion::physical_expr::PhysicalExprRef;
 
 /// How a cell's value comes about.
 pub struct Update {
@@ -100,6 +101,28 @@ impl Update {
     }
 }
 
+/// C++ of a value's word among those that extremes are of, of the first and last of these, and of whether it is null.
+fn extreme_word(
+    flow: &mut Flow,
+    arg: &PhysicalExprRef,
+    bound: &mut Option<i128>,
+) -> Translated<(String, [String; 2], Option<String>)> {
+    if let Some(texts) = flow.translator.ordered_texts(arg)? {
+        let place = flow.translator.text_place(arg)?.ok_or("a text without a place")?;
+        let ends = [0, texts.len() - 1].map(|place| format!("{place}ull"));
+        return Ok((format!("(u64){}", place.code), ends, place.null));
+    }
+    let value = flow.translator.translate(arg)?;
+    if value.data_type.is_floating() {
+        let ends = ["0ull", "NAN_ORDER"].map(String::from);
+        return Ok((format!("order_word({})", value.value), ends, value.null));
+    }
+    let (word, (low, high)) = flow.word(&value)?;
+    *bound = Some(low.abs().max(high.abs()));
+    let ends = [low, high].map(|end| format!("(u64){}", c_number(end)));
+    Ok((format!("(u64){word}"), ends, value.null))
+}
+
 /// How a cell takes a row in, of which a thread gets at most so many unless they are multiplied.
 pub fn update(flow: &mut Flow, taken: &Taken, thread_rows: u64, distincts: &mut Distincts) -> Translated<Update> {
     let mut when = vec![];
@@ -121,10 +144,18 @@ pub fn update(flow: &mut Flow, taken: &Taken, thread_rows: u64, distincts: &mut 
         None => None,
         // A text that counts once is known by its code.
         Some(_) if taken.distinct && taken.how == How::Count => None,
+        Some(arg) if matches!(taken.how, How::Least | How::Greatest) => {
+            let (word, [first, last], null) = extreme_word(flow, arg, &mut update.bound)?;
+            update.value = match taken.how {
+                How::Least => format!("({last} - {word} + 1)"),
+                _ => format!("({word} - {first} + 1)"),
+            };
+            null
+        }
         Some(arg) => {
             let value = flow.translator.translate(arg)?;
             match taken.how {
-                How::Count => {}
+                How::Count | How::Least | How::Greatest => {}
                 How::FloatSum => update.value = value.value,
                 How::Sum => {
                     let (low, high) = value.range.ok_or_else(|| format!("sums of {}", value.data_type))?;
@@ -155,14 +186,6 @@ pub fn update(flow: &mut Flow, taken: &Taken, thread_rows: u64, distincts: &mut 
                     if !update.wide {
                         update.bound = Some((1 << 63) - 1);
                     }
-                }
-                How::Least | How::Greatest => {
-                    let (word, (low, high)) = flow.word(&value)?;
-                    update.bound = Some(low.abs().max(high.abs()));
-                    update.value = match taken.how {
-                        How::Least => format!("((u64){} - (u64){word} + 1)", c_number(high)),
-                        _ => format!("((u64){word} - (u64){} + 1)", c_number(low)),
-                    };
                 }
             }
             value.null
