@@ -64,6 +64,15 @@ impl Removed {
         taken.add(whole, rows);
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many rows it takes.
+    pub fn rows(&self) -> usize {
+        self.0.values().map(|taken| taken.rows().count()).sum()
+    }
+
     /// What is left of a segment; None: all of it. SerializationFailure where a row to be taken is gone already.
     pub fn left_of(&self, segment: &Segment) -> Result<Option<Live>> {
         let Some(taken) = self.0.get(&segment.whole_id()) else {

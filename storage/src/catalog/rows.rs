@@ -91,6 +91,12 @@ impl TableVersion {
         (next, moves)
     }
 
+    /// Whether no large segment is worn.
+    pub(crate) fn is_settled_at_once(&self) -> bool {
+        let mut live = self.segments.iter().filter_map(|segment| segment.live());
+        live.all(|live| live.all_rows() <= COMPACT_ROWS_MAX || !is_worn(live))
+    }
+
     fn rebuilt(&self, segment: &Segment, budget: &Arc<MemoryBudget>) -> Option<Arc<Segment>> {
         let columns: Vec<ArrayRef> = (0..segment.columns()).map(|column| segment.column(column)).collect();
         let columns: Vec<Vec<&ArrayRef>> = columns.iter().map(|column| vec![column]).collect();

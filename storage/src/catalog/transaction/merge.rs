@@ -10,6 +10,9 @@ use crate::store::Inline;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Transactions of so many rows at most are settled while others wait.
+const SMALL_ROWS_MAX: usize = 256;
+
 /// What a transaction sees, its rows in segments that are worth keeping, and the moves of rows of each table.
 struct Settled {
     state: Arc<DatabaseState>,
@@ -39,14 +42,23 @@ impl Transaction {
         if !self.is_dirty() {
             return Ok(None);
         }
-        // Here, where nobody waits for it: others commit meanwhile.
-        let own = self.settled();
+        // What takes long is made here, where nobody waits for it: others commit meanwhile. Few rows are settled where they are
+        // merged: should others have committed, those are other segments.
+        let is_small = self.is_small();
+        let own = match is_small {
+            true => Settled {
+                state: self.state.clone(),
+                moves: BTreeMap::new(),
+            },
+            false => self.settled(),
+        };
         let prepared = match self.database.store() {
             Some(store) => store.prepare(&self.base, &own.state)?,
             None => Inline::default(),
         };
         let published = self.database.clone().publish(prepared, |current| {
             if Arc::ptr_eq(current, &self.base) {
+                let own = if is_small { self.settled() } else { own };
                 let moves = own.moves.into_values().flatten().collect();
                 return Ok((own.state, moves));
             }
@@ -104,6 +116,19 @@ impl Transaction {
         own
     }
 
+    /// Whether it adds and takes so few rows that settling them takes no time to speak of.
+    fn is_small(&self) -> bool {
+        let rows = |touch: &Touch| {
+            let added: usize = touch.appended.iter().map(|segment| segment.rows()).sum();
+            added + touch.removed.rows()
+        };
+        let keeps = |(oid, touch): (&u32, &Touch)| {
+            let own = self.state.table_by_oid(*oid);
+            touch.removed.is_empty() || own.is_none_or(|own| own.is_settled_at_once())
+        };
+        self.touched.values().map(rows).sum::<usize>() <= SMALL_ROWS_MAX && self.touched.iter().all(keeps)
+    }
+
     /// Whether it has changed more than rows.
     fn changes_meaning(&self) -> bool {
         let rows_alone = |(oid, touch): (&u32, &Touch)| match (&touch.base, self.state.relation_by_oid(*oid)) {
@@ -138,8 +163,9 @@ impl Transaction {
                 Some(own) => own.state.relation_by_oid(*oid),
                 None => self.state.relation_by_oid(*oid),
             };
+            let own = own.cloned();
             let Some(base) = &touch.base else {
-                finals.extend(own.cloned());
+                finals.extend(own);
                 continue;
             };
             let theirs = next
@@ -149,9 +175,18 @@ impl Transaction {
             next.remove(theirs.schema_name(), theirs.name());
             match (base, &theirs) {
                 (Relation::Table(base), Relation::Table(theirs)) if base.version() == theirs.version() => {
-                    finals.extend(own.cloned());
-                    let own = own_settled.as_mut().and_then(|own| own.moves.remove(oid));
-                    moves.extend(own.into_iter().flatten());
+                    let known = own_settled.as_mut().map(|own| own.moves.remove(oid));
+                    match (own, known) {
+                        (Some(Relation::Table(own)), Some(None)) if !touch.rewritten => {
+                            let (settled, moved) = own.settled(0, self.database.budget());
+                            finals.push(Relation::Table(settled));
+                            moves.extend(moved);
+                        }
+                        (own, known) => {
+                            finals.extend(own);
+                            moves.extend(known.flatten().into_iter().flatten());
+                        }
+                    }
                 }
                 (Relation::Table(base), Relation::Table(theirs))
                     if !touch.rewritten && Arc::ptr_eq(base.definition(), theirs.definition()) =>
@@ -167,14 +202,12 @@ impl Transaction {
                     removed.insert(*oid, gone);
                     finals.push(Relation::Table(table));
                 }
-                (Relation::View(base), Relation::View(theirs)) if Arc::ptr_eq(base, theirs) => {
-                    finals.extend(own.cloned())
-                }
+                (Relation::View(base), Relation::View(theirs)) if Arc::ptr_eq(base, theirs) => finals.extend(own),
                 (Relation::Partition(base), Relation::Partition(theirs)) if Arc::ptr_eq(base, theirs) => {
-                    finals.extend(own.cloned())
+                    finals.extend(own)
                 }
                 (Relation::Sequence(base), Relation::Sequence(theirs)) if Arc::ptr_eq(base, theirs) => {
-                    finals.extend(own.cloned())
+                    finals.extend(own)
                 }
                 _ => return Err(StorageError::serialization()),
             }
