@@ -2,7 +2,6 @@
 //!
 //! More than 400 lines because it is a table of types, a few lines each.
 
-use crate::encode::datetime::{EPOCH_DAYS, EPOCH_US};
 use crate::encode::{Format, oid};
 use crate::wire::message::{Parameter, utf8};
 use arrow::datatypes::{DataType, IntervalMonthDayNano};
@@ -12,9 +11,11 @@ use tenon_planner::error::{Result, SqlError, state};
 use tenon_planner::outcome::PgType;
 use tenon_planner::settings::Charset;
 use tenon_storage::bits;
+use tenon_storage::datetime::wire::{EPOCH_DAYS, EPOCH_US};
 use tenon_storage::datetime::{Conventions, timetz_bytes};
 use tenon_storage::network;
 use tenon_storage::numeric::Numeric;
+use tenon_storage::range;
 use tenon_storage::parse::{nested_offsets, parse_array, parse_scalar_by};
 use tenon_storage::{EnumType, SqlType};
 
@@ -178,6 +179,7 @@ fn sql_type(oid: u32, data_type: &DataType) -> Option<SqlType> {
         oid::BYTEA => SqlType::Bytea,
         oid::UUID => SqlType::Uuid,
         oid if let Some(of) = oid::address(oid) => of,
+        oid if let Some(of) = SqlType::range_of_oid(oid) => of,
         oid::BIT => SqlType::Bit,
         oid::VARBIT => SqlType::VarBit,
         oid::JSON => SqlType::Json,
@@ -262,6 +264,10 @@ fn binary(bytes: &[u8], oid: u32, data_type: &DataType, number: usize, charset: 
         oid if let Some(of) = oid::address(oid) => {
             let value = network::read_wire(bytes, of)?;
             ScalarValue::FixedSizeBinary(value.len() as i32, Some(value))
+        }
+        oid if let Some(of) = SqlType::range_of_oid(oid) => {
+            let value = range::read_wire(bytes, of)?;
+            ScalarValue::try_from_array(&range::array(of, [Some(value)]), 0).map_err(SqlError::internal)?
         }
         oid::UUID if bytes.len() == 16 => ScalarValue::FixedSizeBinary(16, Some(bytes.to_vec())),
         oid::UUID => return Err(bad()),

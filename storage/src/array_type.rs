@@ -87,6 +87,8 @@ impl ArrayType {
             3802 => 3807,
             _ => match self.element() {
                 SqlType::Enum(of) => of.array_oid,
+                SqlType::Range(of) => of.oids().1,
+                SqlType::Multirange(of) => of.multirange_oids().1,
                 _ => 1009,
             },
         }
@@ -120,6 +122,8 @@ impl ArrayType {
             SqlType::Cidr => "cidr[]",
             SqlType::MacAddr => "macaddr[]",
             SqlType::MacAddr8 => "macaddr8[]",
+            SqlType::Range(of) => of.array_names().0,
+            SqlType::Multirange(of) => of.array_names().1,
             SqlType::Enum(of) => &of.array_name,
             _ => "text[]",
         }

@@ -20,6 +20,7 @@
 //! | enum types: their versions, their values | `enum_type` |
 //! | bit strings: their text, their bytes on the wire, their lengths | `bits` |
 //! | network addresses, and those of interfaces: their text, their bytes and the order of these | `network` |
+//! | ranges and multiranges: their bytes and the order of these, their texts, what operators make of them | `range` |
 //! | JSON values, their parts and their order | `json` |
 //! | COPY FROM | `load::CopyLoader`: `load::cut`, `load::csv` or `load::text`, `load::piece` |
 //! | Parquet, Arrow and CSV files | `load::load_file` |
@@ -40,6 +41,7 @@ pub mod network;
 pub mod numeric;
 pub mod parse;
 pub mod quote;
+pub mod range;
 pub mod segment;
 pub mod statistics;
 pub mod store;

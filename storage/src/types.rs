@@ -8,6 +8,7 @@ use crate::datetime::{IntervalRange, TIMETZ_BYTES};
 use crate::enum_type::EnumType;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::network;
+use crate::range::RangeType;
 use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -73,6 +74,8 @@ pub enum SqlType {
     Cidr,
     MacAddr,
     MacAddr8,
+    Range(RangeType),
+    Multirange(RangeType),
     Enum(&'static EnumType),
     Array(ArrayType),
 }
@@ -145,6 +148,8 @@ impl SqlType {
             SqlType::Cidr => network::CIDR,
             SqlType::MacAddr => network::MACADDR,
             SqlType::MacAddr8 => network::MACADDR8,
+            SqlType::Range(of) => of.data_type(),
+            SqlType::Multirange(of) => of.multirange_data_type(),
             SqlType::Enum(of) => of.data_type(),
             SqlType::Array(of) => of.data_type(),
         }
@@ -202,6 +207,7 @@ impl SqlType {
             of if *of == network::MACADDR => SqlType::MacAddr,
             of if *of == network::MACADDR8 => SqlType::MacAddr8,
             DataType::FixedSizeBinary(_) => SqlType::Bytea,
+            DataType::Struct(_) => SqlType::range_of(data_type)?,
             DataType::Dictionary(_, values) => SqlType::from_data_type(values)?,
             DataType::RunEndEncoded(_, values) => SqlType::from_data_type(values.data_type())?,
             DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
@@ -241,6 +247,8 @@ impl SqlType {
             SqlType::VarBit | SqlType::VarBitOf(_) => 1562,
             SqlType::Uuid => 2950,
             SqlType::Jsonb => 3802,
+            SqlType::Range(of) => of.oids().0,
+            SqlType::Multirange(of) => of.multirange_oids().0,
             SqlType::Enum(of) => of.oid,
             SqlType::Array(of) => of.oid(),
         }
@@ -336,6 +344,7 @@ impl SqlType {
                 let of = EnumType::of_version(u32::try_from(typmod).ok()?)?;
                 (of.oid == oid).then_some(SqlType::Enum(of))?
             }
+            _ if let Some(of) = SqlType::range_of_oid(oid) => of,
             _ => *SCALARS.iter().find(|known| known.oid() == oid)?,
         })
     }
@@ -375,6 +384,8 @@ impl SqlType {
             SqlType::Cidr => "cidr",
             SqlType::MacAddr => "macaddr",
             SqlType::MacAddr8 => "macaddr8",
+            SqlType::Range(of) => of.name(),
+            SqlType::Multirange(of) => of.multirange_name(),
             SqlType::Enum(of) => &of.name,
             SqlType::Array(of) => of.base_name(),
         }
@@ -560,6 +571,7 @@ impl std::str::FromStr for SqlType {
             ("bit", 1) => length(SqlType::BitOf)?,
             ("bit varying" | "varbit", 0) => SqlType::VarBit,
             ("bit varying" | "varbit", 1) => length(SqlType::VarBitOf)?,
+            (name, 0) => SqlType::range_of_name(name).ok_or_else(unknown)?,
             _ => return Err(unknown()),
         })
     }

@@ -81,6 +81,19 @@ pub fn pg_text(pg_type: &Type, raw: &[u8]) -> Result<String> {
                 false => format!("{host}/{mask}"),
             }
         }
+        _ if let Kind::Range(element) = pg_type.kind() => range(element, raw)?,
+        _ if let Kind::Multirange(element) = pg_type.kind() => {
+            let (_, mut rest) = raw.split_first_chunk::<4>().context("truncated")?;
+            let mut texts = Vec::new();
+            while !rest.is_empty() {
+                let (length, tail) = rest.split_first_chunk::<4>().context("truncated")?;
+                let own = tail.split_at_checked(i32::from_be_bytes(*length) as usize);
+                let (own, tail) = own.context("truncated")?;
+                texts.push(range(element, own)?);
+                rest = tail;
+            }
+            format!("{{{}}}", texts.join(","))
+        }
         Type::MACADDR | Type::MACADDR8 => {
             let octets: Vec<String> = raw.iter().map(|byte| format!("{byte:02x}")).collect();
             octets.join(":")
@@ -337,4 +350,30 @@ fn record(raw: &[u8]) -> Result<String> {
         });
     }
     Ok(format!("({})", parts.join(",")))
+}
+
+/// `range_send`: flags, then each bound that there is.
+fn range(element: &Type, raw: &[u8]) -> Result<String> {
+    let (flags, mut rest) = raw.split_first().context("truncated")?;
+    if flags & 0x01 != 0 {
+        return Ok("empty".into());
+    }
+    let mut bound = |infinite: u8| -> Result<String> {
+        if flags & infinite != 0 {
+            return Ok(String::new());
+        }
+        let (length, tail) = rest.split_first_chunk::<4>().context("truncated")?;
+        let own = tail.split_at_checked(i32::from_be_bytes(*length) as usize);
+        let (own, tail) = own.context("truncated")?;
+        rest = tail;
+        let text = pg_text(element, own)?;
+        Ok(match text.contains(' ') {
+            true => format!("\"{text}\""),
+            false => text,
+        })
+    };
+    let (lower, upper) = (bound(0x08)?, bound(0x10)?);
+    let open = if flags & 0x02 != 0 { '[' } else { '(' };
+    let close = if flags & 0x04 != 0 { ']' } else { ')' };
+    Ok(format!("{open}{lower},{upper}{close}"))
 }

@@ -3,12 +3,13 @@
 use super::cell::{Column, Values};
 use super::numeric::Digits;
 use super::text::{date64, day_time, microseconds, months};
-use super::{array, datetime, interval, oid};
+use super::{array, interval, oid};
 use tenon_planner::error::{Result, SqlError, state};
 use tenon_storage::bits;
-use tenon_storage::datetime::{Span, timetz_of};
+use tenon_storage::datetime::{Span, timetz_of, wire};
 use tenon_storage::network;
 use tenon_storage::numeric::Numeric;
+use tenon_storage::range;
 
 impl Column<'_> {
     /// Appends the binary form of a cell that is not NULL, as the announced type wants it.
@@ -51,13 +52,14 @@ impl Column<'_> {
             Values::FixedBinary(v) if let Some(of) = oid::address(self.oid) => {
                 network::write_wire(of, v.value(row), out)
             }
+            Values::Ranges(v, of) => range::write_wire(*of, v.get(row).unwrap_or_default(), out),
             Values::FixedBinary(v) => out.extend_from_slice(v.value(row)),
-            Values::Date32(v) => out.extend_from_slice(&datetime::date_to_wire(v[row]).to_be_bytes()),
-            Values::Date64(v) => out.extend_from_slice(&datetime::date_to_wire(date64(v[row])).to_be_bytes()),
+            Values::Date32(v) => out.extend_from_slice(&wire::date_to_wire(v[row]).to_be_bytes()),
+            Values::Date64(v) => out.extend_from_slice(&wire::date_to_wire(date64(v[row])).to_be_bytes()),
             Values::Time32(v, unit) => out.extend_from_slice(&microseconds(v[row].into(), *unit).to_be_bytes()),
             Values::Time64(v, unit) => out.extend_from_slice(&microseconds(v[row], *unit).to_be_bytes()),
             Values::Timestamp(v, unit, _) => {
-                out.extend_from_slice(&datetime::timestamp_to_wire(microseconds(v[row], *unit)).to_be_bytes());
+                out.extend_from_slice(&wire::timestamp_to_wire(microseconds(v[row], *unit)).to_be_bytes());
             }
             Values::Duration(v, unit) => {
                 interval::write_binary(Span::of_us(microseconds(v[row], *unit)), out);

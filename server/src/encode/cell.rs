@@ -9,8 +9,9 @@ use tenon_planner::error::{Result, SqlError, state};
 use tenon_planner::outcome::PgType;
 use tenon_planner::settings::Charset;
 use tenon_planner::wire_type;
-use tenon_storage::EnumType;
 use tenon_storage::network;
+use tenon_storage::range;
+use tenon_storage::{EnumType, SqlType};
 
 /// A column of a batch and the PostgreSQL type that the client was told.
 pub struct Column<'a> {
@@ -53,6 +54,8 @@ pub(super) enum Values<'a> {
     Bits(&'a BinaryArray),
     BinaryView(&'a BinaryViewArray),
     FixedBinary(&'a FixedSizeBinaryArray),
+    /// Ranges or multiranges of a type.
+    Ranges(range::Values<'a>, SqlType),
     Date32(&'a [i32]),
     Date64(&'a [i64]),
     Time32(&'a [i32], TimeUnit),
@@ -171,6 +174,9 @@ impl<'a> Column<'a> {
                     ..announced
                 };
                 Values::List(spans, Box::new(Column::new(items, item)?))
+            }
+            of if let (Some(of), Some(values)) = (SqlType::range_of(of), range::Values::of(array)) => {
+                Values::Ranges(values, of)
             }
             DataType::Struct(fields) => {
                 let columns = array.as_struct().columns().iter().zip(fields);
@@ -296,7 +302,7 @@ pub fn natural_oid(data_type: &DataType) -> u32 {
         DataType::Timestamp(_, None) => oid::TIMESTAMP,
         DataType::Timestamp(_, Some(_)) => EnumType::of(data_type).map_or(oid::TIMESTAMPTZ, |of| of.oid),
         DataType::Duration(_) | DataType::Interval(_) => oid::INTERVAL,
-        DataType::Struct(_) => oid::RECORD,
+        DataType::Struct(_) => SqlType::range_of(data_type).map_or(oid::RECORD, SqlType::oid),
         DataType::Dictionary(_, values) => natural_oid(values),
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => match item.data_type() {
             inner @ (DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..)) => natural_oid(inner),

@@ -1,14 +1,13 @@
 //! Arrow batches to PostgreSQL values, column by column: every column's type is looked at once a batch, after which
 //! rows are written by typed writers with no further dispatch than one `match` a cell.
 //!
-//! `cell` picks and runs the writers; `number`, `numeric`, `datetime`, `interval` and `array` know how PostgreSQL writes
+//! `cell` picks and runs the writers; `number`, `numeric`, `interval` and `array` know how PostgreSQL writes
 //! one value; `row` makes DataRow messages and `copy` the three COPY formats.
 
 pub mod array;
 mod binary;
 pub mod cell;
 pub mod copy;
-pub mod datetime;
 pub mod interval;
 pub mod number;
 pub mod numeric;

@@ -9,6 +9,7 @@ use tenon_storage::datetime::{self, Span};
 use tenon_storage::float_text;
 use tenon_storage::network;
 use tenon_storage::numeric::Numeric;
+use tenon_storage::range;
 
 impl Column<'_> {
     /// Appends the text of a cell that is not NULL.
@@ -55,6 +56,7 @@ impl Column<'_> {
             Values::FixedBinary(v) if let Some(of) = oid::address(self.oid) => {
                 network::write_text(of, v.value(row), out)
             }
+            Values::Ranges(v, of) => range::write_text(*of, v.get(row).unwrap_or_default(), &style.conventions, out),
             Values::FixedBinary(v) => write_bytea(v.value(row), style, out),
             Values::Date32(v) => datetime::write_date(v[row], &style.conventions, out),
             Values::Date64(v) => datetime::write_date(date64(v[row]), &style.conventions, out),

@@ -24,6 +24,7 @@ mod span;
 mod template;
 mod to_char;
 mod tokens;
+pub mod wire;
 mod words;
 mod zone;
 

@@ -5,6 +5,7 @@ use super::{
     write_timetz,
 };
 use crate::network;
+use crate::range;
 use crate::types::SqlType;
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{
@@ -13,7 +14,7 @@ use arrow::datatypes::{
 };
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-/// One value: dates and times, uuids and addresses as PostgreSQL writes them, whatever their range, others as Arrow does.
+/// One value: dates and times, uuids, addresses and ranges as PostgreSQL writes them, whatever their range, others as Arrow does.
 pub fn shown(array: &dyn Array, row: usize) -> String {
     if array.is_null(row) {
         return "null".into();
@@ -48,6 +49,9 @@ pub fn shown(array: &dyn Array, row: usize) -> String {
         of if let Some(of) = SqlType::address_of(of) => {
             network::write_text(of, array.as_fixed_size_binary().value(row), &mut out);
         }
+        of if let (Some(of), Some(values)) = (SqlType::range_of(of), range::Values::of(array)) => {
+            range::write_text(of, values.get(row).unwrap_or_default(), &own, &mut out);
+        }
         _ => {
             let options = FormatOptions::default();
             let formatter = ArrayFormatter::try_new(array, &options);
@@ -73,6 +77,7 @@ mod tests {
             (SqlType::Cidr, "10:23::8000/113"),
             (SqlType::MacAddr, "08:00:2b:01:02:03"),
             (SqlType::MacAddr8, "08:00:2b:01:02:03:04:05"),
+            (SqlType::Range(range::RangeType::Date), "[2024-02-29,2024-03-01)"),
             (SqlType::TimeTz, "10:00:00+02"),
             (SqlType::Date, "2024-02-29"),
             (SqlType::Int4, "-7"),

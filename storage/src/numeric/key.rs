@@ -82,6 +82,19 @@ impl Numeric {
         out.extend_from_slice(&scale.to_be_bytes());
     }
 
+    /// How many of some bytes are the key that they begin with.
+    pub fn key_length(bytes: &[u8]) -> Option<usize> {
+        match bytes.first()? {
+            sign @ (&NEGATIVE | &POSITIVE) => {
+                let end = if *sign == NEGATIVE { [0xff; 2] } else { [0; 2] };
+                let digits = bytes.get(3..)?.chunks_exact(2);
+                let before = digits.take_while(|digit| **digit != end).count();
+                Some(3 + 2 * before + 2).filter(|length| *length <= bytes.len())
+            }
+            _ => Some(1),
+        }
+    }
+
     /// The value of a key, with the fewest digits that show it.
     pub fn of_key(key: &[u8]) -> Numeric {
         Numeric::from_bytes(&[key, &(SCALE_MAX as u16).to_be_bytes()].concat()).trim_scale()

@@ -10,7 +10,7 @@ use crate::json::Json;
 use crate::numeric::column::Builder;
 use crate::quote::cut_name;
 use crate::writer::fit_string;
-use crate::{bits, network};
+use crate::{bits, network, range};
 use arrow::array::*;
 use arrow::datatypes::*;
 use std::sync::Arc;
@@ -144,6 +144,14 @@ pub fn parse_column_by<'a>(
             let read = |(row, field)| optional(sql_type, row, field, |text| network::parse(text, sql_type));
             let values: Vec<_> = fields.enumerate().map(read).collect::<Result<_, _>>()?;
             network::array(sql_type, values).map_err(|error| (0, error))
+        }
+        SqlType::Range(_) | SqlType::Multirange(_) => {
+            let read = |(row, field): (usize, Option<&str>)| {
+                let read = field.map(|text| range::parse(text, sql_type, conventions));
+                read.transpose().map_err(|error| (row, error))
+            };
+            let values: Vec<_> = fields.enumerate().map(read).collect::<Result<_, _>>()?;
+            Ok(range::array(sql_type, values))
         }
         SqlType::Enum(of) => {
             primitive::<TimestampMicrosecondType>(sql_type, fields, |label| of.parse(&String::from_utf8_lossy(label)))

@@ -12,7 +12,7 @@ use crate::numeric::{self, Numeric};
 use crate::quote::cut_name;
 use crate::types::SqlType;
 use crate::writer::fit_string;
-use crate::{bits, network};
+use crate::{bits, network, range};
 use arrow::array::*;
 use arrow::datatypes::*;
 use std::sync::Arc;
@@ -153,6 +153,10 @@ pub fn decode_column<'a>(
         SqlType::Inet | SqlType::Cidr | SqlType::MacAddr | SqlType::MacAddr8 => {
             let values = collect(fields, |bytes| network::read_wire(bytes, sql_type))?;
             network::array(sql_type, values).map_err(|error| (0, error))
+        }
+        SqlType::Range(_) | SqlType::Multirange(_) => {
+            let values = collect(fields, |bytes| range::read_wire(bytes, sql_type))?;
+            Ok(range::array(sql_type, values))
         }
         SqlType::Array(of) => super::array::decode_arrays(of, fields),
         SqlType::Jsonb => {

@@ -194,7 +194,9 @@ impl EncodingPlan {
                 Form::Offsets(arrays.iter().map(bytes).sum())
             }
             DataType::FixedSizeBinary(width) => Form::Fixed(*width as usize),
-            DataType::List(_) | DataType::LargeUtf8 | DataType::Binary => Form::Nested(nested::gather(&arrays)?),
+            DataType::List(_) | DataType::Struct(_) | DataType::LargeUtf8 | DataType::Binary => {
+                Form::Nested(nested::gather(&arrays)?)
+            }
             other => {
                 let width = other.primitive_width();
                 Form::Fixed(width.ok_or_else(|| StorageError::internal(format!("columns of {other} are not stored")))?)

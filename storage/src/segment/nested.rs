@@ -1,4 +1,4 @@
-//! Columns of lists, of `jsonb` and of bit strings: their buffers at every level copied into the segment's memory.
+//! Columns of lists, of ranges, of `jsonb` and of bit strings: their buffers at every level copied into the segment's memory.
 
 use crate::arena::Piece;
 use crate::error::Result;

@@ -1,6 +1,7 @@
 //! Distinct counts in bounded space: exact up to 256 values, a HyperLogLog above (4096 registers, error 1.6 %).
 
 use crate::numeric::compare_key;
+use crate::range;
 use arrow::array::*;
 use arrow::datatypes::*;
 use hashbrown::HashTable;
@@ -98,6 +99,7 @@ pub fn hash_array(array: &ArrayRef, hashes: &mut [u64]) {
             hashes,
             array.as_boolean().iter().map(|value| value.map_or(2, u64::from)),
         ),
+        _ if let Some(ranges) = range::Values::of(array) => bytes(hashes, ranges.iter()),
         // Rare as keys: the text of a value stands for it.
         _ => {
             let options = arrow::util::display::FormatOptions::default();

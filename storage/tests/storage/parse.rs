@@ -5,8 +5,9 @@ use arrow::util::display::array_value_to_string;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tenon_storage::SqlType;
 use tenon_storage::parse::{decode_scalar, parse_scalar};
+use tenon_storage::range::RangeType;
 
-const TYPES: [SqlType; 26] = [
+const TYPES: [SqlType; 31] = [
     SqlType::Bool,
     SqlType::Int2,
     SqlType::Int4,
@@ -33,6 +34,11 @@ const TYPES: [SqlType; 26] = [
     SqlType::Cidr,
     SqlType::MacAddr,
     SqlType::MacAddr8,
+    SqlType::Range(RangeType::Int4),
+    SqlType::Range(RangeType::Num),
+    SqlType::Range(RangeType::TsTz),
+    SqlType::Multirange(RangeType::Date),
+    SqlType::Multirange(RangeType::Num),
 ];
 
 const WORDS: [&str; 60] = [
@@ -209,6 +215,24 @@ fn values_and_errors_are_postgresqls() {
             "10",
             "22026",
             "bit string length 2 does not match type bit(3)",
+        ),
+        (
+            SqlType::Range(RangeType::Int4),
+            "[1,2",
+            "22P02",
+            "malformed range literal: \"[1,2\"",
+        ),
+        (
+            SqlType::Range(RangeType::Int8),
+            "[2,1]",
+            "22000",
+            "range lower bound must be less than or equal to range upper bound",
+        ),
+        (
+            SqlType::Multirange(RangeType::Num),
+            "[1,2]",
+            "22P02",
+            "malformed multirange literal: \"[1,2]\"",
         ),
         (
             SqlType::Inet,

@@ -7,7 +7,9 @@ use arrow::compute::{concat, concat_batches};
 use arrow::datatypes::*;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::sync::Arc;
+use tenon_storage::datetime::Conventions;
 use tenon_storage::network;
+use tenon_storage::range::{self, RangeType};
 use tenon_storage::{Bound, Codes, ColumnDef, Database, MemoryBudget, Runs, SqlType, TableDef};
 
 /// Columns of every type, random, with NULLs where `nulls`.
@@ -44,6 +46,12 @@ fn batch(random: &mut StdRng, rows: usize, nulls: bool, schema: &SchemaRef, type
             SqlType::VarBit => {
                 tenon_storage::bits::array(numbers.iter().map(|n| n.map(|n| format!("{n:b}").into_bytes())))
             }
+            of @ SqlType::Range(_) => {
+                let read = |n: &Option<i64>| {
+                    n.map(|n| range::parse(&format!("[{},100]", n.rem_euclid(100)), of, &Conventions::default()).unwrap())
+                };
+                range::array(of, numbers.iter().map(read))
+            }
             SqlType::Inet => {
                 let address = |n: i64| Some(format!("10.{}.0.1/16", n.rem_euclid(100)));
                 let read = |n: &Option<i64>| {
@@ -75,7 +83,7 @@ fn batch(random: &mut StdRng, rows: usize, nulls: bool, schema: &SchemaRef, type
     RecordBatch::try_new(schema.clone(), columns).unwrap()
 }
 
-const TYPES: [SqlType; 17] = [
+const TYPES: [SqlType; 18] = [
     SqlType::Bool,
     SqlType::Int2,
     SqlType::Int4,
@@ -93,6 +101,7 @@ const TYPES: [SqlType; 17] = [
     SqlType::Uuid,
     SqlType::VarBit,
     SqlType::Inet,
+    SqlType::Range(RangeType::Num),
 ];
 
 #[test]

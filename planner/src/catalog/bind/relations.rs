@@ -19,6 +19,7 @@ use datafusion::sql::sqlparser::ast::{
     self, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectNamePart, TableAlias, TableFactor,
 };
 use std::collections::HashMap;
+use tenon_storage::range::is_range;
 
 /// What the alias of a subquery begins with whose rows are made once and kept: the query of a WITH.
 pub(super) const ONCE_MARK: &str = "\u{1}with always ";
@@ -271,6 +272,7 @@ fn from_calls(
         let column = format!("\u{1}item{at}");
         let value = Expr::Column(Column::new_unqualified(&column));
         match expr.get_type(&empty)? {
+            of @ DataType::Struct(_) if is_range(&of) => above.push((value, name)),
             DataType::Struct(fields) if sets::called(&expr).is_some() => {
                 composite = true;
                 for field in &fields {

@@ -414,6 +414,7 @@ fn udt_name(of: SqlType) -> &'static str {
         SqlType::Bit | SqlType::BitOf(_) => "bit",
         SqlType::VarBit | SqlType::VarBitOf(_) => "varbit",
         SqlType::Inet | SqlType::Cidr | SqlType::MacAddr | SqlType::MacAddr8 => of.base_name(),
+        SqlType::Range(_) | SqlType::Multirange(_) => of.base_name(),
         SqlType::Array(of) => match of.element().unlimited() {
             SqlType::Bool => "_bool",
             SqlType::Int2 => "_int2",
@@ -441,6 +442,8 @@ fn udt_name(of: SqlType) -> &'static str {
             SqlType::Cidr => "_cidr",
             SqlType::MacAddr => "_macaddr",
             SqlType::MacAddr8 => "_macaddr8",
+            SqlType::Range(of) => of.array_type_names().0,
+            SqlType::Multirange(of) => of.array_type_names().1,
             SqlType::Enum(of) => &of.array_type_name,
             _ => "_text",
         },

@@ -98,6 +98,7 @@ fn domain(binder: &Binder, of: &Arc<Domain>) -> Row {
         SqlType::Array(_) => "A",
         base if base.is_string() => "S",
         SqlType::Bool => "B",
+        base if base.is_range() => "R",
         base if base.data_type().is_temporal() => "D",
         base if base.data_type().is_numeric() => "N",
         _ => "U",

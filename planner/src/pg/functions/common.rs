@@ -10,6 +10,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use std::sync::Arc;
+use tenon_storage::range::is_range;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Common {
@@ -60,7 +61,7 @@ impl ScalarUDFImpl for Common {
         };
         match common {
             // DataFusion has no cast of a literal to these.
-            Some(DataType::FixedSizeBinary(_)) => Ok(types.to_vec()),
+            Some(own) if is_range(&own) || matches!(own, DataType::FixedSizeBinary(_)) => Ok(types.to_vec()),
             Some(common) if !types.is_empty() => Ok(vec![common; types.len()]),
             _ => {
                 let types: Vec<String> = types.iter().map(ToString::to_string).collect();

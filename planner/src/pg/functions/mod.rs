@@ -28,6 +28,7 @@ pub(crate) mod operators;
 pub(crate) mod ordered_set;
 pub(crate) mod partition_hash;
 pub(crate) mod raise;
+pub(crate) mod range;
 pub(crate) mod record;
 mod regex;
 mod rounding;
@@ -83,6 +84,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         .chain(text::functions())
         .chain(bits::functions())
         .chain(network::functions())
+        .chain(range::functions())
         .chain(transitions::functions())
         .chain(common::functions())
         .chain(enums::functions())
@@ -103,7 +105,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     state.register_udf(Arc::new(number_format::with(to_char)))?;
     // Of a later version of PostgreSQL.
     state.deregister_udaf("any_value")?;
-    for function in aggregate::functions() {
+    for function in aggregate::functions().into_iter().chain(range::aggregates()) {
         state.register_udaf(Arc::new(function))?;
     }
     Ok(())

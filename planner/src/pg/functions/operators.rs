@@ -11,6 +11,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, Operator, cast};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use std::sync::Arc;
 use tenon_storage::SqlType;
+use tenon_storage::range::is_range;
 
 #[derive(Debug)]
 pub(crate) struct PostgresOperators;
@@ -24,7 +25,10 @@ impl ExprPlanner for PostgresOperators {
         nested_names: &[String],
     ) -> Result<PlannerResult<Vec<Expr>>> {
         match (field.data_type(), nested_names) {
-            (DataType::Struct(_) | DataType::Map(..), _) | (_, []) => Ok(PlannerResult::Original(Vec::new())),
+            (of, _) if !is_range(of) && matches!(of, DataType::Struct(_) | DataType::Map(..)) => {
+                Ok(PlannerResult::Original(Vec::new()))
+            }
+            (_, []) => Ok(PlannerResult::Original(Vec::new())),
             (_, [name, ..]) => {
                 let table = TableReference::bare(field.name().as_str());
                 Ok(PlannerResult::Planned(Expr::Column(Column::new(Some(table), name))))
@@ -41,8 +45,8 @@ impl ExprPlanner for PostgresOperators {
             }
         }
         // Literals beside these would have to be cast by DataFusion, which cannot.
-        if let Some(of @ DataType::FixedSizeBinary(_)) =
-            types.iter().find(|of| !matches!(of, DataType::Utf8 | DataType::Null))
+        if let Some(of) = types.iter().find(|of| !matches!(of, DataType::Utf8 | DataType::Null))
+            && (is_range(of) || matches!(of, DataType::FixedSizeBinary(_)))
             && let Some(of) = SqlType::from_data_type(of)
         {
             for expr in exprs.iter_mut().filter(|expr| resolve::is_unknown(expr)) {
@@ -107,6 +111,9 @@ impl ExprPlanner for PostgresOperators {
             return Ok(PlannerResult::Planned(planned));
         }
         if let Some(planned) = super::network::operator(&expr, &left, &right) {
+            return Ok(PlannerResult::Planned(planned));
+        }
+        if let Some(planned) = super::range::operator(&expr, &left, &right)? {
             return Ok(PlannerResult::Planned(planned));
         }
         if let Some(op) = operator(&expr.op)

@@ -24,6 +24,7 @@ use tenon_storage::bits::BITS;
 use tenon_storage::datetime::Conventions;
 use tenon_storage::network::{CIDR, INET, MACADDR, MACADDR8};
 use tenon_storage::parse::parse_column;
+use tenon_storage::range::is_range;
 
 /// A type of an argument or a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -350,7 +351,9 @@ impl ScalarUDFImpl for RowFunction {
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         let chosen = self.expect(types)?;
         let coerced = types.iter().enumerate().map(|(at, given)| match chosen.kind(at) {
-            Kind::Any if matches!(given, DataType::Boolean | DataType::FixedSizeBinary(_)) => given.clone(),
+            Kind::Any if is_range(given) || matches!(given, DataType::Boolean | DataType::FixedSizeBinary(_)) => {
+                given.clone()
+            }
             Kind::List if is_list_of_bool(given) => given.clone(),
             Kind::Inet if *given == CIDR => CIDR,
             // A literal, which is read when the function is called: DataFusion has no cast for it.
@@ -427,7 +430,7 @@ impl ScalarUDFImpl for RowFunction {
 /// Texts as views, but as addresses where these are asked for. Only calls that are made behind type coercion have others.
 fn as_kind(array: ArrayRef, kind: Kind) -> Result<ArrayRef> {
     Ok(match array.data_type() {
-        DataType::FixedSizeBinary(_) if kind == Kind::Any => to_text::output(&array, &Conventions::default())?,
+        DataType::FixedSizeBinary(_) | DataType::Struct(_) if kind == Kind::Any => to_text::output(&array, &Conventions::default())?,
         DataType::Utf8 if let Some(of) = kind.address() => {
             let fields = array.as_string::<i32>().iter();
             parse_column(of, fields).map_err(|(_, error)| to_datafusion(error.into()))?

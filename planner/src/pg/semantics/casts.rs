@@ -4,7 +4,7 @@ use super::fields;
 use super::{parse, times, to_integer, to_text};
 use crate::pg::error::{SqlError, SqlState};
 use crate::pg::errors::to_datafusion;
-use crate::pg::functions::{array, bits, enums, json, network, record, text};
+use crate::pg::functions::{array, bits, enums, json, network, range, record, text};
 use crate::pg::numeric::convert;
 use crate::pg::types::type_oid;
 use datafusion::arrow::datatypes::DataType;
@@ -50,6 +50,15 @@ fn of_own_kind(cast: Cast, schema: &DFSchema, conventions: &Conventions) -> Resu
         if !is_string(beside) && !beside.is_null() {
             return Err(enums::no_cast(&from, &to));
         }
+    }
+    if range::converts(&from, &to) {
+        return Ok(Transformed::yes(range::converted(*cast.expr)));
+    }
+    if let Some(of) = SqlType::range_of(&to) {
+        return to_range(cast, &from, of, conventions);
+    }
+    if SqlType::range_of(&from).is_some() && !is_string(&to) {
+        return Err(enums::no_cast(&from, &to));
     }
     if let DataType::Struct(_) = &to {
         return to_record(cast, &from, schema, conventions);
@@ -226,6 +235,20 @@ fn coercion(to: &DataType) -> Option<SqlType> {
         _ => None,
     }
     .filter(|target| target.data_type() == *to)
+}
+
+/// A range or a multirange, which are made of texts alone.
+fn to_range(cast: Cast, from: &DataType, of: SqlType, conventions: &Conventions) -> Result<Transformed<Expr>> {
+    match from {
+        DataType::Null => {
+            let metadata = Some(FieldMetadata::new_from_field(&cast.field)).filter(|metadata| !metadata.is_empty());
+            let null = ScalarValue::try_from(cast.field.data_type())?;
+            Ok(Transformed::yes(Expr::Literal(null, metadata)))
+        }
+        from if is_string(from) => parsed(cast, of, conventions),
+        from if from == cast.field.data_type() => Ok(Transformed::yes(*cast.expr)),
+        from => Err(enums::no_cast(from, cast.field.data_type())),
+    }
 }
 
 /// A record of another type: column by column.

@@ -47,14 +47,14 @@ pub fn pg_type(field: &Field) -> PgType {
                 // An array of several dimensions is of the same type.
                 (DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..), array) => plain(array),
                 // Of a composite type too: an array of it has no type of its own.
-                (DataType::Struct(_), _) => plain(array_oid(2249)),
+                (DataType::Struct(_), oid) if SqlType::range_of_oid(oid).is_none() => plain(array_oid(2249)),
                 (_, item) => plain(array_oid(item)),
             }
         }
         // row_number() and its kin: never near the limit of int8.
         DataType::UInt64 => plain(20),
         DataType::Decimal128(..) | DataType::Decimal256(..) | DataType::LargeBinary => plain(1700),
-        DataType::Struct(_) => plain(2249),
+        of @ DataType::Struct(_) => plain(SqlType::range_of(of).map_or(2249, SqlType::oid)),
         other => plain(SqlType::from_data_type(other).map_or(25, SqlType::oid)),
     }
 }
@@ -100,7 +100,10 @@ pub(crate) fn array_oid(element: u32) -> u32 {
         2249 => 2287,
         2950 => 2951,
         3802 => 3807,
-        own => EnumType::newest(own).map_or(1009, |of| of.array_oid),
+        own => match SqlType::range_of_oid(own) {
+            Some(of) => SqlType::Array(ArrayType::of_items(of)).oid(),
+            None => EnumType::newest(own).map_or(1009, |of| of.array_oid),
+        },
     }
 }
 
@@ -136,6 +139,7 @@ pub(crate) fn type_for_oid(oid: u32) -> Option<Field> {
         774 => known(SqlType::MacAddr8),
         829 => known(SqlType::MacAddr),
         869 => known(SqlType::Inet),
+        own if let Some(of) = SqlType::range_of_oid(own) => known(of),
         1002 => known(SqlType::Array(ArrayType::of_items(SqlType::Text))),
         own if let Some(of) = EnumType::newest(own) => match SqlType::Enum(of) {
             one if of.oid == own => known(one),
@@ -150,7 +154,8 @@ pub(crate) fn type_for_oid(oid: u32) -> Option<Field> {
 }
 
 /// The oids of the types whose arrays a parameter can be.
-const ARRAY_ELEMENTS: [u32; 27] = [
+const ARRAY_ELEMENTS: [u32; 39] = [
+    3904, 3906, 3908, 3910, 3912, 3926, 4451, 4532, 4533, 4534, 4535, 4536,
     650, 774, 829, 869, 16, 17, 19, 20, 21, 23, 25, 114, 700, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1266,
     1560, 1562, 1700, 2950, 3802,
 ];

@@ -6,6 +6,7 @@ use arrow::compute::{cast, concat};
 use arrow::datatypes::*;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::sync::Arc;
+use tenon_storage::range::{self, RangeType};
 use tenon_storage::{ArrayType, ColumnDef, EnumLabel, EnumType, Object, ObjectKey, SqlType, TableDef};
 
 /// An array of a type: random values of few or many kinds, or one, with nulls or without.
@@ -77,6 +78,10 @@ fn array(random: &mut StdRng, sql_type: SqlType, rows: usize) -> ArrayRef {
                 .map(|text| text.map(|text| text.as_bytes().to_vec()))
                 .collect();
             Arc::new(LargeBinaryArray::from_iter(values))
+        }
+        of if of.is_range() => {
+            let bytes = texts.iter().map(|text| text.map(|text| text.as_bytes().to_vec()));
+            range::array(of, bytes)
         }
         SqlType::Jsonb => cast(&texts, &DataType::LargeUtf8).unwrap(),
         SqlType::VarBit => {
@@ -150,6 +155,9 @@ fn every_type_in_every_form() {
         SqlType::Bytea,
         SqlType::Uuid,
         SqlType::VarBit,
+        SqlType::Range(RangeType::Int4),
+        SqlType::Range(RangeType::Num),
+        SqlType::Multirange(RangeType::Date),
         SqlType::Inet,
         SqlType::Cidr,
         SqlType::MacAddr,

@@ -14,6 +14,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use std::sync::{Arc, LazyLock};
+use tenon_storage::range::is_range;
 
 /// `ARRAY[items]`; of arrays, one of a dimension more.
 pub(crate) fn constructor(items: Vec<Expr>) -> Result<Expr> {
@@ -70,7 +71,8 @@ impl ScalarUDFImpl for Constructor {
             item = DataType::Utf8View;
         }
         // DataFusion has no cast of a literal to these: `plan_array_literal` makes one.
-        let literal = |own: &DataType| matches!(item, DataType::FixedSizeBinary(_)) && is_unknown(own);
+        let own_literals = is_range(&item) || matches!(item, DataType::FixedSizeBinary(_));
+        let literal = |own: &DataType| own_literals && is_unknown(own);
         let coerced = types.iter().map(|own| match literal(own) {
             true => own.clone(),
             false => list_type(&item, depth),
@@ -129,7 +131,7 @@ fn of_arrays(arrays: &[ArrayRef], rows: usize, item: &DataType, depth: usize) ->
 }
 
 /// Calls with arrays, of one row where all arguments are constants.
-pub(super) fn in_arrays(
+pub(in crate::pg::functions) fn in_arrays(
     args: &[ColumnarValue],
     rows: usize,
     body: impl FnOnce(&[ArrayRef], usize) -> Result<ArrayRef>,

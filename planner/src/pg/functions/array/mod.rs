@@ -28,6 +28,7 @@ pub(crate) use cast::cast_items;
 pub(crate) use compare::operator as comparison;
 pub(crate) use construct::FILL;
 pub(crate) use construct::constructor;
+pub(super) use construct::in_arrays;
 pub(crate) use even::EVEN;
 pub(crate) use poly::{type_name, unified, unifies};
 pub(crate) use quantified::name as quantified;

@@ -23,6 +23,7 @@ use tenon_storage::SqlType;
 use tenon_storage::datetime::Conventions;
 use tenon_storage::json::{Json, write_string};
 use tenon_storage::types::NUMERIC;
+use tenon_storage::range::is_range;
 
 /// The aggregates, and what makes their result of arrays, under names that no client can write; a `b` at the end: as jsonb.
 /// See `rewrite`.
@@ -51,7 +52,9 @@ fn values_writer<'a>(array: &'a ArrayRef, field: &Field, line: &'static str, by:
     if array.data_type().is_null() {
         return Ok(Box::new(|_, out| out.push_str("null")));
     }
-    if let DataType::Struct(fields) = array.data_type() {
+    if let DataType::Struct(fields) = array.data_type()
+        && !is_range(array.data_type())
+    {
         let record = array.as_struct();
         let columns = record
             .columns()
@@ -185,7 +188,7 @@ const NULL_NOT_ALLOWED: SqlState = SqlState("22004");
 
 /// Keys as text; `null` is what NULL is told.
 fn keys(array: &ArrayRef, null: impl Fn(usize) -> Result<()>, rows: usize, by: &Conventions) -> Result<Vec<String>> {
-    if leaf(array.data_type()).1 > 0 || matches!(array.data_type(), DataType::Struct(_)) {
+    if leaf(array.data_type()).1 > 0 || (matches!(array.data_type(), DataType::Struct(_)) && !is_range(array.data_type())) {
         return bad(
             state::INVALID_PARAMETER_VALUE,
             "key value must be scalar, not array, composite, or json",
@@ -253,7 +256,8 @@ impl Make {
                 let list = arrays[0].as_list::<i32>();
                 let item = field_of_items(&fields[0], item);
                 let line = match item.data_type() {
-                    DataType::List(_) | DataType::Struct(_) => ", \n ",
+                    DataType::List(_) => ", \n ",
+                    DataType::Struct(_) if !is_range(item.data_type()) => ", \n ",
                     _ => ", ",
                 };
                 let write = writer(list.values(), &item, "", by)?;
@@ -462,7 +466,7 @@ impl ScalarUDFImpl for Make {
         match (self.kind, types) {
             (Kind::Value, [one]) => {
                 let fits = match self.name {
-                    "row_to_json" => matches!(one, DataType::Struct(_)),
+                    "row_to_json" => matches!(one, DataType::Struct(_)) && !is_range(one),
                     "array_to_json" => leaf(one).1 > 0,
                     _ => true,
                 };

@@ -1,4 +1,4 @@
-//! `unnest`: the items of an array, those of arrays of arrays row by row.
+//! `unnest`: the ranges of a multirange, the items of an array, those of arrays of arrays row by row.
 
 use super::misc::Slices;
 use super::{SetFunction, SetRows, undefined};
@@ -7,6 +7,8 @@ use datafusion::arrow::compute::concat;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::Result;
 use std::sync::Arc;
+use tenon_storage::SqlType;
+use tenon_storage::range::{self, RangeType, Values, ranges_of_bytes, to_bytes};
 
 #[derive(Debug)]
 pub(super) struct Unnest;
@@ -48,12 +50,17 @@ impl SetFunction for Unnest {
 
     fn coerce(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         match types {
-            [list] if item(list).is_some() => Ok(types.to_vec()),
+            [list] if item(list).is_some() || RangeType::of_multirange(list).is_some() => Ok(types.to_vec()),
             _ => Err(undefined(self.name(), types)),
         }
     }
 
     fn field(&self, args: &[FieldRef]) -> Result<FieldRef> {
+        if let [multirange] = args
+            && let Some(of) = RangeType::of_multirange(multirange.data_type())
+        {
+            return Ok(Arc::new(Field::new(self.name(), of.data_type(), true)));
+        }
         let mut found: FieldRef = match args {
             [list] => match item(list.data_type()) {
                 Some(found) => found.clone(),
@@ -69,6 +76,11 @@ impl SetFunction for Unnest {
     }
 
     fn rows(&self, args: &[ArrayRef], row: usize) -> Result<Box<dyn SetRows>> {
+        if let (Some(of), Some(values)) = (RangeType::of_multirange(args[0].data_type()), Values::of(&args[0])) {
+            let ranges = ranges_of_bytes(of, values.get(row).unwrap_or_default());
+            let ranges = ranges.iter().map(|range| Some(to_bytes(Some(range))));
+            return Ok(Box::new(Slices(range::array(SqlType::Range(of), ranges))));
+        }
         Ok(Box::new(Slices(flat(items(&args[0], row))?)))
     }
 }

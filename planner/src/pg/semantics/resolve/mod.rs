@@ -23,6 +23,7 @@ use datafusion::logical_expr::expr::Cast;
 use std::sync::Arc;
 use tenon_storage::SqlType;
 use tenon_storage::quote::cut_name;
+use tenon_storage::range::RangeType;
 
 /// A string or NULL as it stands in the text, whose type is yet to be found.
 pub(crate) fn is_unknown(expr: &Expr) -> bool {
@@ -63,6 +64,8 @@ enum Group {
     Bits,
     Network,
     Interface,
+    Range(RangeType),
+    Multirange(RangeType),
     /// Each type for itself: its oid.
     Enum(u32),
 }
@@ -89,6 +92,8 @@ fn group(of: SqlType) -> Group {
         SqlType::Bit | SqlType::BitOf(_) | SqlType::VarBit | SqlType::VarBitOf(_) => Group::Bits,
         SqlType::Inet | SqlType::Cidr => Group::Network,
         SqlType::MacAddr | SqlType::MacAddr8 => Group::Interface,
+        SqlType::Range(of) => Group::Range(of),
+        SqlType::Multirange(of) => Group::Multirange(of),
         SqlType::Enum(of) => Group::Enum(of.oid),
         #[allow(unreachable_patterns)]
         _ => Group::String,
@@ -114,7 +119,7 @@ fn name(of: Option<SqlType>) -> String {
 fn typed(literal: Expr, to: SqlType) -> Expr {
     let Expr::Literal(ScalarValue::Utf8(Some(text)), None) = &literal else {
         // DataFusion gives a NULL no type beside these.
-        if to.is_bits() || to.is_address() || to == SqlType::Uuid {
+        if to.is_bits() || to.is_address() || to.is_range() || to == SqlType::Uuid {
             return Expr::Cast(Cast::new_from_field(Box::new(literal), Arc::new(to.field("", true))));
         }
         return literal;

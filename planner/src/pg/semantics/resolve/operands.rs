@@ -100,6 +100,8 @@ fn wanted(op: &BinaryOperator, beside: SqlType, is_left: bool) -> Option<SqlType
         // A network stands beside addresses.
         (Group::Network, BinaryOperator::Plus) => return Some(SqlType::Int8),
         (Group::Network, op) if is_comparison(op) || is_of_networks(op) => return Some(SqlType::Inet),
+        // Ranges stand beside ranges, what is an element says so.
+        (Group::Range(_) | Group::Multirange(_), op) if *op != BinaryOperator::StringConcat => return Some(beside),
         (Group::Interface, BinaryOperator::BitwiseAnd | BinaryOperator::BitwiseOr) => return Some(beside),
         _ => {}
     }
@@ -145,6 +147,11 @@ fn meet(op: &BinaryOperator, a: SqlType, b: SqlType) -> bool {
                     (left, right),
                     (Group::Time, Group::Interval) | (Group::Interval, Group::Time)
                 ));
+    }
+    let is_range = |of: SqlType| of.is_range();
+    if is_arithmetic(op) && (is_range(a) || is_range(b)) {
+        // What they are to each other is looked at where their operators are planned.
+        return true;
     }
     if is_arithmetic(op)
         && [left, right]

@@ -99,7 +99,7 @@ fn key(binder: &Binder, expr: &Expr, schema: &Arc<Schema>) -> Result<PartitionKe
         ));
     }
     let (_, field) = planned.to_field(&own).map_err(|error| from_datafusion(&error))?;
-    if matches!(field.data_type(), DataType::Struct(_)) {
+    if matches!(field.data_type(), DataType::Struct(_)) && SqlType::range_of(field.data_type()).is_none() {
         return Err(SqlError::unsupported("a partition key of records"));
     }
     let sql_type = SqlType::from_field(&field).ok_or_else(|| SqlError::unsupported("a partition key of this type"))?;

@@ -1,4 +1,4 @@
-//! The wire's binary counts of days and microseconds from 2000-01-01. Their text is storage's business.
+//! The wire's binary counts of days and microseconds from 2000-01-01.
 
 /// Days from 1970-01-01 (Arrow) to 2000-01-01 (PostgreSQL).
 pub const EPOCH_DAYS: i32 = 10_957;
