@@ -15,8 +15,8 @@ use tenon_storage::datetime::wire::{EPOCH_DAYS, EPOCH_US};
 use tenon_storage::datetime::{Conventions, timetz_bytes};
 use tenon_storage::network;
 use tenon_storage::numeric::Numeric;
-use tenon_storage::range;
 use tenon_storage::parse::{nested_offsets, parse_array, parse_scalar_by};
+use tenon_storage::range;
 use tenon_storage::{EnumType, SqlType};
 
 /// Decodes parameter `number` (from 1) of the type that the client was told, as a scalar of the plan's own type.

@@ -34,6 +34,10 @@ async def main():
     expect(await conn.fetchval("SELECT network($1)", ip.ip_interface("10.1.2.3/8")), ip.ip_network("10.0.0.0/8"))
     expect(await conn.fetchval("SELECT $1::cidr[]", [ip.ip_network("10.0.0.0/8"), None]), [ip.ip_network("10.0.0.0/8"), None])
     expect(await conn.fetchval("SELECT $1::macaddr", "08:00:2b:01:02:03"), "08:00:2b:01:02:03")
+    expect(await conn.fetchval("SELECT $1::int4range", asyncpg.Range(1, 5)), asyncpg.Range(1, 5))
+    expect(await conn.fetchval("SELECT $1::int8multirange", [asyncpg.Range(1, 5)]), [asyncpg.Range(1, 5)])
+    expect(await conn.fetchval("SELECT $1::daterange[]", [asyncpg.Range(empty=True), None]), [asyncpg.Range(empty=True), None])
+    expect(await conn.fetchval("SELECT int4range($1, $2) @> 3", 1, 5), True)
     expect(await conn.fetchval("SELECT ARRAY[1, 2, 3]"), [1, 2, 3])
     expect(await conn.fetchval("SELECT ARRAY['a', NULL]"), ["a", None])
     async with conn.transaction():

@@ -7,6 +7,8 @@ from decimal import Decimal
 
 import psycopg
 from psycopg import sql
+from psycopg.types.multirange import Int4Multirange, MultirangeInfo
+from psycopg.types.range import DateRange, Int4Range, NumericRange, RangeInfo
 
 DSN = os.environ["TENON_DSN"]
 
@@ -16,10 +18,13 @@ ROW = {
     "stamp": dt.datetime(1999, 12, 31, 23, 59, 59), "span": dt.timedelta(days=2, hours=3),
     "raw": b"\x00\xff'\\", "key": uuid.UUID("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
     "host": ip.ip_address("192.168.1.5"), "iface": ip.ip_interface("10:23::f1/64"), "net": ip.ip_network("10.1.0.0/16"),
+    "slot": Int4Range(1, 5), "price": NumericRange(Decimal("1.5"), None, "()"), "days": DateRange(empty=True),
+    "slots": Int4Multirange([Int4Range(1, 3), Int4Range(7, 9)]), "taken": [Int4Range(1, 2), None],
 }
 TABLE = """CREATE TABLE things (id int PRIMARY KEY, flag bool, small int2, big int8, ratio float8, amount numeric(10, 2),
     label text, day date, clock time, stamp timestamp, span interval, raw bytea, key uuid,
-    host inet, iface inet, net cidr)"""
+    host inet, iface inet, net cidr, slot int4range, price numrange, days daterange, slots int4multirange,
+    taken int4range[])"""
 
 
 def expect(found, wanted):
@@ -30,6 +35,10 @@ with psycopg.connect(DSN, autocommit=True) as conn:
     assert conn.info.server_version >= 150000, conn.info.server_version
     expect(conn.info.encoding, "utf-8")
     conn.execute(TABLE)
+    found = RangeInfo.fetch(conn, "tstzrange")
+    expect((found.oid, found.array_oid, found.subtype_oid), (3910, 3911, 1184))
+    found = MultirangeInfo.fetch(conn, "nummultirange")
+    expect((found.oid, found.range_oid, found.subtype_oid), (4532, 3906, 1700))
     columns = sql.SQL(", ").join(map(sql.Identifier, ROW))
     places = sql.SQL(", ").join(sql.Placeholder() * len(ROW))
     insert = sql.SQL("INSERT INTO things ({}) VALUES ({})").format(columns, places)

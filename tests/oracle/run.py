@@ -35,7 +35,7 @@ TALLY = Path(__file__).parent / "tally.tsv"
 # The files whose subject Tenon has: queries, types, functions, tables, transactions. The others are about extensions of the
 # server, its plans, its privileges, or what README lists as not supported.
 FILES = """
-boolean char name varchar text int2 int4 int8 float4 float8 bit numeric uuid enum oid inet macaddr macaddr8
+boolean char name varchar text int2 int4 int8 float4 float8 bit numeric uuid enum oid inet macaddr macaddr8 rangetypes multirangetypes
 strings numerology date time timetz timestamp timestamptz interval horology regex comments expressions unicode
 copy copyselect copydml insert insert_conflict create_table create_type create_schema create_view create_index
 create_misc select_into select_distinct select_distinct_on select_implicit select_having select subselect union case

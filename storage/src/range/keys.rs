@@ -70,7 +70,10 @@ pub fn bounds(of: RangeType, array: &dyn Array) -> Result<Vec<Option<Vec<u8>>>> 
         ($type:ty, $key:expr) => {{
             let wrong = || StorageError::internal(format!("bounds of type {}", array.data_type()));
             let values = array.as_primitive_opt::<$type>().ok_or_else(wrong)?;
-            values.iter().map(|value| value.map(|value| $key(value).to_vec())).collect()
+            values
+                .iter()
+                .map(|value| value.map(|value| $key(value).to_vec()))
+                .collect()
         }};
     }
     if *array.data_type() == DataType::Null {

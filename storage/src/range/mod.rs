@@ -346,17 +346,37 @@ mod tests {
     #[test]
     fn order() {
         let own = |of: RangeType, texts: &[&str]| {
-            let all: Vec<_> = texts.iter().map(|text| bytes(text, SqlType::Range(of)).unwrap()).collect();
+            let all: Vec<_> = texts
+                .iter()
+                .map(|text| bytes(text, SqlType::Range(of)).unwrap())
+                .collect();
             assert!(all.windows(2).all(|pair| pair[0] < pair[1]), "{texts:?} {all:?}");
         };
         own(
             RangeType::Num,
             &[
-                "empty", "(,-5)", "(,1)", "(,1]", "(,10]", "(,)", "[-3,1]", "[0,0.5)", "[1,2)", "[1,2]", "[1,10]", "[1,)",
-                "(1,2)", "[1.5,2)", "[100,Infinity]", "[NaN,)",
+                "empty",
+                "(,-5)",
+                "(,1)",
+                "(,1]",
+                "(,10]",
+                "(,)",
+                "[-3,1]",
+                "[0,0.5)",
+                "[1,2)",
+                "[1,2]",
+                "[1,10]",
+                "[1,)",
+                "(1,2)",
+                "[1.5,2)",
+                "[100,Infinity]",
+                "[NaN,)",
             ],
         );
-        own(RangeType::Int4, &["empty", "(,-5)", "[-7,-6)", "[-7,0)", "[-7,)", "[0,5)"]);
+        own(
+            RangeType::Int4,
+            &["empty", "(,-5)", "[-7,-6)", "[-7,0)", "[-7,)", "[0,5)"],
+        );
         let all: Vec<_> = ["{}", "{(,1)}", "{[1,2)}", "{[1,2),[5,6)}", "{[1,3)}"]
             .iter()
             .map(|text| bytes(text, SqlType::Multirange(RangeType::Int4)).unwrap())

@@ -125,8 +125,16 @@ impl<'a> Span<'a> {
 
     /// The smallest range that holds both.
     pub fn merged(&self, other: &Span<'a>) -> Span<'a> {
-        let lower = if self.lowers(other) == Ordering::Greater { other } else { self };
-        let upper = if self.uppers(other) == Ordering::Less { other } else { self };
+        let lower = if self.lowers(other) == Ordering::Greater {
+            other
+        } else {
+            self
+        };
+        let upper = if self.uppers(other) == Ordering::Less {
+            other
+        } else {
+            self
+        };
         Span {
             lower: lower.lower.clone(),
             upper: upper.upper.clone(),
@@ -135,8 +143,16 @@ impl<'a> Span<'a> {
 
     /// What both hold; None: nothing.
     pub fn intersection(&self, other: &Span<'a>) -> Option<Span<'a>> {
-        let lower = if self.lowers(other) == Ordering::Less { other } else { self };
-        let upper = if self.uppers(other) == Ordering::Greater { other } else { self };
+        let lower = if self.lowers(other) == Ordering::Less {
+            other
+        } else {
+            self
+        };
+        let upper = if self.uppers(other) == Ordering::Greater {
+            other
+        } else {
+            self
+        };
         self.overlaps(other).then(|| Span {
             lower: lower.lower.clone(),
             upper: upper.upper.clone(),
@@ -179,7 +195,10 @@ pub fn make<'a>(of: RangeType, lower: Bound<'a>, upper: Bound<'a>) -> Result<Opt
         },
         _ => Ok(false),
     };
-    let (mut lower, mut upper) = (Bound::of(lower.value, lower.inclusive), Bound::of(upper.value, upper.inclusive));
+    let (mut lower, mut upper) = (
+        Bound::of(lower.value, lower.inclusive),
+        Bound::of(upper.value, upper.inclusive),
+    );
     if is_empty(&lower, &upper)? {
         return Ok(None);
     }

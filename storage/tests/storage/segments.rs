@@ -48,9 +48,11 @@ fn batch(random: &mut StdRng, rows: usize, nulls: bool, schema: &SchemaRef, type
             }
             of @ SqlType::Range(_) => {
                 let read = |n: &Option<i64>| {
-                    n.map(|n| range::parse(&format!("[{},100]", n.rem_euclid(100)), of, &Conventions::default()).unwrap())
+                    n.map(|n| {
+                        range::parse(&format!("[{},100]", n.rem_euclid(100)), *of, &Conventions::default()).unwrap()
+                    })
                 };
-                range::array(of, numbers.iter().map(read))
+                range::array(*of, numbers.iter().map(read))
             }
             SqlType::Inet => {
                 let address = |n: i64| Some(format!("10.{}.0.1/16", n.rem_euclid(100)));

@@ -243,9 +243,30 @@ fn like_array(parser: &mut Parser, left: &Expr, told: [bool; 3]) -> Result<Expr,
 /// Types that the parser takes for names of the user's.
 fn is_type(name: &str) -> bool {
     const TYPES: [&str; 24] = [
-        "name", "char", "bpchar", "oid", "regclass", "regtype", "xid", "money", "inet", "cidr", "macaddr", "macaddr8",
-        "int4range", "int8range", "numrange", "daterange", "tsrange", "tstzrange", "int4multirange", "int8multirange",
-        "nummultirange", "datemultirange", "tsmultirange", "tstzmultirange",
+        "name",
+        "char",
+        "bpchar",
+        "oid",
+        "regclass",
+        "regtype",
+        "xid",
+        "money",
+        "inet",
+        "cidr",
+        "macaddr",
+        "macaddr8",
+        "int4range",
+        "int8range",
+        "numrange",
+        "daterange",
+        "tsrange",
+        "tstzrange",
+        "int4multirange",
+        "int8multirange",
+        "nummultirange",
+        "datemultirange",
+        "tsmultirange",
+        "tstzmultirange",
     ];
     TYPES.iter().any(|known| known.eq_ignore_ascii_case(name))
 }

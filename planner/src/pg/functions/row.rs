@@ -430,7 +430,9 @@ impl ScalarUDFImpl for RowFunction {
 /// Texts as views, but as addresses where these are asked for. Only calls that are made behind type coercion have others.
 fn as_kind(array: ArrayRef, kind: Kind) -> Result<ArrayRef> {
     Ok(match array.data_type() {
-        DataType::FixedSizeBinary(_) | DataType::Struct(_) if kind == Kind::Any => to_text::output(&array, &Conventions::default())?,
+        DataType::FixedSizeBinary(_) | DataType::Struct(_) if kind == Kind::Any => {
+            to_text::output(&array, &Conventions::default())?
+        }
         DataType::Utf8 if let Some(of) = kind.address() => {
             let fields = array.as_string::<i32>().iter();
             parse_column(of, fields).map_err(|(_, error)| to_datafusion(error.into()))?

@@ -5,6 +5,7 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArguments, Ident, ObjectName, Value,
 };
+use tenon_storage::SqlType;
 
 /// What a call means, where it is not the function of its name.
 pub(super) fn respelled(function: &mut Function) -> Option<Expr> {
@@ -34,6 +35,10 @@ pub(super) fn respelled(function: &mut Function) -> Option<Expr> {
     }
     let data_type = type_of(&name)?;
     let mut arguments = arguments(function)?;
+    // Functions of their names take bounds.
+    if SqlType::range_of_name(&name).is_some() && !matches!(arguments.as_slice(), [only] if is_string(only)) {
+        return None;
+    }
     let expr = Box::new(arguments.pop().filter(|_| arguments.is_empty())?);
     Some(Expr::Cast {
         kind: CastKind::Cast,
@@ -47,6 +52,9 @@ pub(super) fn respelled(function: &mut Function) -> Option<Expr> {
 /// The operator that a function is behind in PostgreSQL: `int4eq`.
 fn operator_of(name: &str) -> Option<BinaryOperator> {
     const TYPES: [&str; 8] = ["bool", "int2", "int4", "int8", "text", "float4", "float8", "date"];
+    if let Some(op) = operator_of_ranges(name) {
+        return Some(op);
+    }
     let of = TYPES.iter().find_map(|of| name.strip_prefix(of))?;
     Some(match of {
         "eq" => BinaryOperator::Eq,
@@ -55,6 +63,41 @@ fn operator_of(name: &str) -> Option<BinaryOperator> {
         "le" => BinaryOperator::LtEq,
         "gt" => BinaryOperator::Gt,
         "ge" => BinaryOperator::GtEq,
+        _ => return None,
+    })
+}
+
+/// The same of ranges and multiranges: `range_adjacent`, `multirange_overlaps_range`.
+fn operator_of_ranges(name: &str) -> Option<BinaryOperator> {
+    let custom = |op: &str| BinaryOperator::Custom(op.into());
+    let (name, beside) = match name {
+        "elem_contained_by_range" | "elem_contained_by_multirange" => return Some(BinaryOperator::ArrowAt),
+        name => match name.strip_prefix("multirange_") {
+            Some(rest) => (rest, true),
+            None => (name.strip_prefix("range_")?, false),
+        },
+    };
+    // What is of the same sort on both sides has no name of it, but for multiranges of what ranges have too.
+    let bare = name.strip_suffix("_multirange").or_else(|| name.strip_suffix("_range"));
+    Some(match (bare.unwrap_or(name), bare.is_some()) {
+        ("contains", _) if bare.is_some() || !beside => BinaryOperator::AtArrow,
+        ("contains_elem", false) => BinaryOperator::AtArrow,
+        ("contained_by", _) if bare.is_some() || !beside => BinaryOperator::ArrowAt,
+        ("overlaps", _) if bare.is_some() || !beside => BinaryOperator::PGOverlap,
+        ("before", _) if bare.is_some() || !beside => BinaryOperator::PGBitwiseShiftLeft,
+        ("after", _) if bare.is_some() || !beside => BinaryOperator::PGBitwiseShiftRight,
+        ("overleft", _) if bare.is_some() || !beside => custom("&<"),
+        ("overright", _) if bare.is_some() || !beside => custom("&>"),
+        ("adjacent", _) if bare.is_some() || !beside => custom("-|-"),
+        ("union", false) => BinaryOperator::Plus,
+        ("intersect", false) => BinaryOperator::Multiply,
+        ("minus", false) => BinaryOperator::Minus,
+        ("eq", false) => BinaryOperator::Eq,
+        ("ne", false) => BinaryOperator::NotEq,
+        ("lt", false) => BinaryOperator::Lt,
+        ("le", false) => BinaryOperator::LtEq,
+        ("gt", false) => BinaryOperator::Gt,
+        ("ge", false) => BinaryOperator::GtEq,
         _ => return None,
     })
 }
@@ -74,6 +117,7 @@ fn with_list(name: &str, function: &Function) -> Option<Expr> {
         "concat" | "concat_ws" | "format" | "num_nulls" | "num_nonnulls" => {
             Some(call(&format!("tenon_variadic_{name}"), arguments))
         }
+        name if matches!(SqlType::range_of_name(name), Some(SqlType::Multirange(_))) => Some(call(name, arguments)),
         _ => None,
     }
 }
@@ -153,8 +197,8 @@ fn type_of(name: &str) -> Option<DataType> {
         "bytea" => DataType::Bytea,
         "uuid" => DataType::Uuid,
         "varchar" => DataType::Varchar(None),
-        "name" | "bpchar" | "inet" | "cidr" | "macaddr" | "macaddr8" | "int4range" | "int8range" | "numrange" | "daterange"
-        | "tsrange" | "tstzrange" => {
+        "name" | "bpchar" | "inet" | "cidr" | "macaddr" | "macaddr8" | "int4range" | "int8range" | "numrange"
+        | "daterange" | "tsrange" | "tstzrange" => {
             DataType::Custom(ObjectName::from(vec![Ident::new(name)]), Vec::new())
         }
         _ => return None,

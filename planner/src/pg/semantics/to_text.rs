@@ -17,8 +17,8 @@ use tenon_storage::datetime::{self, Conventions};
 use tenon_storage::float_text;
 use tenon_storage::network::{self, Address, INET};
 use tenon_storage::numeric::Numeric;
-use tenon_storage::range;
 use tenon_storage::parse::write_array;
+use tenon_storage::range;
 use tenon_storage::types::NUMERIC;
 use tenon_storage::{EnumType, SqlType};
 
@@ -156,7 +156,9 @@ fn texts(values: &ArrayRef, conventions: &Conventions) -> Result<ArrayRef> {
             })
         }
         of if let (Some(of), Some(ranges)) = (SqlType::range_of(of), range::Values::of(values)) => {
-            by_bytes(ranges.iter(), |bytes, out| range::write_text(of, bytes, conventions, out))
+            by_bytes(ranges.iter(), |bytes, out| {
+                range::write_text(of, bytes, conventions, out)
+            })
         }
         DataType::Struct(_) => {
             let record = values.as_struct();

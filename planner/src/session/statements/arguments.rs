@@ -4,13 +4,14 @@ use super::last;
 use datafusion::sql::sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, ObjectName, Value};
 use tenon_storage::SqlType;
 
-use SqlType::{Bool, Float8, Inet, Int4, Int8, MacAddr8, Text};
+use SqlType::{Bool, Date, Float8, Inet, Int4, Int8, MacAddr8, Numeric, Text, Timestamp, TimestampTz};
 
 /// Where PostgreSQL has several functions of a name, the one that it takes for arguments of unknown types.
 const FUNCTIONS: &[(&str, &[SqlType])] = &[
     ("broadcast", &[Inet]),
     ("chr", &[Int4]),
     ("cos", &[Float8]),
+    ("daterange", &[Date, Date, Text]),
     ("exp", &[Float8]),
     ("family", &[Inet]),
     ("host", &[Inet]),
@@ -18,6 +19,8 @@ const FUNCTIONS: &[(&str, &[SqlType])] = &[
     ("inet_merge", &[Inet, Inet]),
     ("inet_same_family", &[Inet, Inet]),
     ("initcap", &[Text]),
+    ("int4range", &[Int4, Int4, Text]),
+    ("int8range", &[Int8, Int8, Text]),
     ("left", &[Text, Int4]),
     ("ln", &[Float8]),
     ("lpad", &[Text, Int4, Text]),
@@ -27,6 +30,7 @@ const FUNCTIONS: &[(&str, &[SqlType])] = &[
     ("masklen", &[Inet]),
     ("netmask", &[Inet]),
     ("network", &[Inet]),
+    ("numrange", &[Numeric, Numeric, Text]),
     ("pg_cancel_backend", &[Int4]),
     ("pg_sleep", &[Float8]),
     ("pg_terminate_backend", &[Int4, Int8]),
@@ -39,6 +43,8 @@ const FUNCTIONS: &[(&str, &[SqlType])] = &[
     ("sin", &[Float8]),
     ("split_part", &[Text, Text, Int4]),
     ("sqrt", &[Float8]),
+    ("tsrange", &[Timestamp, Timestamp, Text]),
+    ("tstzrange", &[TimestampTz, TimestampTz, Text]),
 ];
 
 /// The type of an argument; None: it is not known by the function's name.

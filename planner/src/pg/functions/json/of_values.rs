@@ -22,8 +22,8 @@ use tenon_storage::EnumType;
 use tenon_storage::SqlType;
 use tenon_storage::datetime::Conventions;
 use tenon_storage::json::{Json, write_string};
-use tenon_storage::types::NUMERIC;
 use tenon_storage::range::is_range;
+use tenon_storage::types::NUMERIC;
 
 /// The aggregates, and what makes their result of arrays, under names that no client can write; a `b` at the end: as jsonb.
 /// See `rewrite`.
@@ -188,7 +188,9 @@ const NULL_NOT_ALLOWED: SqlState = SqlState("22004");
 
 /// Keys as text; `null` is what NULL is told.
 fn keys(array: &ArrayRef, null: impl Fn(usize) -> Result<()>, rows: usize, by: &Conventions) -> Result<Vec<String>> {
-    if leaf(array.data_type()).1 > 0 || (matches!(array.data_type(), DataType::Struct(_)) && !is_range(array.data_type())) {
+    if leaf(array.data_type()).1 > 0
+        || (matches!(array.data_type(), DataType::Struct(_)) && !is_range(array.data_type()))
+    {
         return bad(
             state::INVALID_PARAMETER_VALUE,
             "key value must be scalar, not array, composite, or json",

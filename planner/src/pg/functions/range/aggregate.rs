@@ -43,7 +43,11 @@ impl RangeAggregate {
 
 impl AggregateUDFImpl for RangeAggregate {
     fn name(&self) -> &str {
-        if self.intersects { "range_intersect_agg" } else { "range_agg" }
+        if self.intersects {
+            "range_intersect_agg"
+        } else {
+            "range_agg"
+        }
     }
 
     fn signature(&self) -> &Signature {
@@ -70,7 +74,11 @@ impl AggregateUDFImpl for RangeAggregate {
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
         let own = args.return_type().clone();
-        Ok(vec![Arc::new(Field::new(format_state_name(args.name, "value"), own, true))])
+        Ok(vec![Arc::new(Field::new(
+            format_state_name(args.name, "value"),
+            own,
+            true,
+        ))])
     }
 }
 

@@ -21,7 +21,10 @@ use tenon_storage::range::{self, Bound, RangeType};
 pub(super) fn functions() -> Vec<ScalarUDF> {
     let made = RangeType::ALL.into_iter().flat_map(|of| {
         let signature = Signature::user_defined(Volatility::Immutable);
-        let multirange = Signature::one_of(vec![TypeSignature::Nullary, TypeSignature::UserDefined], Volatility::Immutable);
+        let multirange = Signature::one_of(
+            vec![TypeSignature::Nullary, TypeSignature::UserDefined],
+            Volatility::Immutable,
+        );
         [
             ScalarUDF::new_from_impl(Construct {
                 makes: SqlType::Range(of),
@@ -95,7 +98,10 @@ impl ScalarUDFImpl for Construct {
 
 fn constructed(of: RangeType, arrays: &[ArrayRef], rows: usize, by: &Conventions) -> Result<ArrayRef> {
     let (mut low, mut high) = (keys(of, &arrays[0], by)?, keys(of, &arrays[1], by)?);
-    let flags = arrays.get(2).map(|flags| cast(flags, &DataType::Utf8View)).transpose()?;
+    let flags = arrays
+        .get(2)
+        .map(|flags| cast(flags, &DataType::Utf8View))
+        .transpose()?;
     let flags = flags.as_ref().map(|flags| flags.as_string_view());
     let mut out = Vec::with_capacity(rows);
     for row in 0..rows {

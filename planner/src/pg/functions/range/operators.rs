@@ -1,7 +1,7 @@
 //! Operators of ranges and multiranges: calls under names that no client can write. Comparisons stay what they are.
 
 use super::super::array::in_arrays;
-use super::values::{element, failed, keys, spans, to_bytes, values};
+use super::values::{failed, is_element, keys, spans, to_bytes, values};
 use crate::pg::conventions;
 use crate::pg::semantics::resolve;
 use datafusion::arrow::array::{ArrayRef, BooleanArray};
@@ -75,17 +75,23 @@ pub(in crate::pg::functions) fn operator(
     };
     let is_set = matches!(op, Op::Union | Op::Intersection | Op::Difference);
     let sides = match of {
-        (Some(a), Some(b)) if a == b || (!is_set && a.ranges() == b.ranges()) => Some((Side::Ranges(a), Side::Ranges(b))),
-        (Some(a), None) if op == Op::Contains && a.ranges().is_some_and(|of| element(of, right).is_some()) => {
+        (Some(a), Some(b)) if a == b || (!is_set && a.ranges() == b.ranges()) => {
+            Some((Side::Ranges(a), Side::Ranges(b)))
+        }
+        (Some(a), None) if op == Op::Contains && a.ranges().is_some_and(|of| is_element(of, right)) => {
             Some((Side::Ranges(a), Side::Element))
         }
-        (None, Some(b)) if op == Op::Within && b.ranges().is_some_and(|of| element(of, left).is_some()) => {
+        (None, Some(b)) if op == Op::Within && b.ranges().is_some_and(|of| is_element(of, left)) => {
             Some((Side::Element, Side::Ranges(b)))
         }
         _ => None,
     };
     let Some(sides) = sides else {
-        let known = |of: &DataType| (!super::values::is_unknown(of)).then(|| SqlType::from_data_type(of)).flatten();
+        let known = |of: &DataType| {
+            (!super::values::is_unknown(of))
+                .then(|| SqlType::from_data_type(of))
+                .flatten()
+        };
         return Err(resolve::undefined(&expr.op.to_string(), known(left), known(right)));
     };
     let function = Operation {
@@ -202,7 +208,11 @@ impl ScalarUDFImpl for Operation {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(if self.is_set() { self.ranges().data_type() } else { DataType::Boolean })
+        Ok(if self.is_set() {
+            self.ranges().data_type()
+        } else {
+            DataType::Boolean
+        })
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

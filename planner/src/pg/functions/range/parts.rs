@@ -76,12 +76,22 @@ impl Part {
     /// What ranges the arguments are; None: they are texts.
     fn ranges(&self, types: &[DataType]) -> Result<Option<SqlType>> {
         let none = || undefined(self.name(), types);
-        if types.len() != if self.what == What::Merge { types.len().clamp(1, 2) } else { 1 } {
+        if types.len()
+            != if self.what == What::Merge {
+                types.len().clamp(1, 2)
+            } else {
+                1
+            }
+        {
             return Err(none());
         }
         let Some(of) = types.iter().find_map(SqlType::range_of) else {
             let texts = types.iter().all(|own| own.is_string() || own.is_null());
-            return if texts && self.of_texts().is_some() { Ok(None) } else { Err(none()) };
+            return if texts && self.of_texts().is_some() {
+                Ok(None)
+            } else {
+                Err(none())
+            };
         };
         let alike = types.iter().all(|own| *own == of.data_type() || is_unknown(own));
         let fits = match (self.what, of) {
@@ -94,7 +104,9 @@ impl Part {
     }
 
     fn gives(&self, of: SqlType) -> SqlType {
-        let Some(ranges) = of.ranges() else { return SqlType::Text };
+        let Some(ranges) = of.ranges() else {
+            return SqlType::Text;
+        };
         match self.what {
             What::Lower | What::Upper => ranges.subtype(),
             What::Merge => SqlType::Range(ranges),
@@ -208,7 +220,10 @@ impl ScalarUDFImpl for Part {
             (Some(of), _) => {
                 let by = conventions::of(&args.config_options);
                 in_arrays(&args.args, args.number_rows, |arrays, rows| {
-                    let arrays = arrays.iter().map(|array| ranges(of, array, &by)).collect::<Result<Vec<_>>>()?;
+                    let arrays = arrays
+                        .iter()
+                        .map(|array| ranges(of, array, &by))
+                        .collect::<Result<Vec<_>>>()?;
                     self.made(of, &arrays, rows)
                 })
             }

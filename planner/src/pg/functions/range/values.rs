@@ -11,6 +11,7 @@ use tenon_storage::error::{ErrorKind, StorageError};
 use tenon_storage::numeric::column::is_number;
 use tenon_storage::parse::parse_column_by;
 use tenon_storage::range::{self, RangeType, Span};
+use tenon_storage::types::NUMERIC;
 
 pub(super) fn failed(error: StorageError) -> DataFusionError {
     to_datafusion(error.into())
@@ -33,6 +34,16 @@ pub(super) fn element(of: RangeType, given: &DataType) -> Option<DataType> {
         DataType::Date32 if matches!(of, RangeType::Ts | RangeType::TsTz) => Some(own),
         DataType::Timestamp(TimeUnit::Microsecond, None) if of == RangeType::TsTz => Some(own),
         _ => None,
+    }
+}
+
+/// Whether operators take it for an element, as they do values of the very type.
+pub(super) fn is_element(of: RangeType, given: &DataType) -> bool {
+    match of {
+        RangeType::Num => is_unknown(given) || given.is_decimal() || *given == NUMERIC,
+        // A literal is an int8 here, whatever its size.
+        RangeType::Int4 => is_unknown(given) || matches!(given, DataType::Int32 | DataType::Int64),
+        _ => is_unknown(given) || *given == of.subtype().data_type(),
     }
 }
 

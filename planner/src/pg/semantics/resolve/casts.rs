@@ -72,6 +72,7 @@ fn is_castable(from: SqlType, to: SqlType) -> bool {
     match (group(from), group(to)) {
         (a, b) if a == b => true,
         (Group::String, _) | (_, Group::String) => true,
+        (Group::Range(a), Group::Multirange(b)) => a == b,
         (Group::Bool, Group::Number) => integer(to),
         (Group::Number, Group::Bool) => integer(from),
         (Group::Moment, Group::Time) => from != SqlType::Date,

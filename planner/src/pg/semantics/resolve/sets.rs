@@ -9,7 +9,7 @@ use crate::pg::rewrite::displayed_name;
 use crate::pg::types::planner::WRITTEN;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, JoinType, NullEquality, Result};
+use datafusion::common::{Column, DFSchema, JoinType, NullEquality, Result};
 use datafusion::functions::string;
 use datafusion::logical_expr::expr::InSubquery;
 use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection, RecursiveQuery, Union, cast, lit};
@@ -163,6 +163,12 @@ pub(super) fn blankless(mut join: Join) -> Result<Transformed<LogicalPlan>> {
             let string = types
                 .1
                 .is_none_or(|of| group(of) == Group::String && !matches!(of, SqlType::CharOf(_)));
+            if let (Some(of), Expr::Column(column)) = (types.0.filter(|of| of.is_range()), &*right)
+                && let Some(typed) = with_type(&join.right, column, of)?
+            {
+                join.right = typed;
+                changed = true;
+            }
             if matches!(types.0, Some(SqlType::CharOf(_))) && string && !is_trimmed(right) {
                 *right = trimmed(std::mem::take(right));
                 changed = true;
@@ -170,6 +176,24 @@ pub(super) fn blankless(mut join: Join) -> Result<Transformed<LogicalPlan>> {
         }
     }
     Ok(Transformed::new_transformed(LogicalPlan::Join(join), changed))
+}
+
+/// A query's literal as a value of the type that it is compared with, which DataFusion has no cast to; None: it is none.
+fn with_type(input: &Arc<LogicalPlan>, column: &Column, of: SqlType) -> Result<Option<Arc<LogicalPlan>>> {
+    let (LogicalPlan::Projection(projection), Some(at)) =
+        (input.as_ref(), input.schema().maybe_index_of_column(column))
+    else {
+        return Ok(None);
+    };
+    if !literal_column(input, at) {
+        return Ok(None);
+    }
+    let exprs = projection.expr.iter().enumerate().map(|(own, expr)| match own == at {
+        true => in_projection(expr.clone(), of),
+        false => expr.clone(),
+    });
+    let projection = Projection::try_new(exprs.collect(), projection.input.clone())?;
+    Ok(Some(Arc::new(LogicalPlan::Projection(projection))))
 }
 
 fn is_trimmed(expr: &Expr) -> bool {
