@@ -177,6 +177,11 @@ fn segments_hold_what_was_written() {
 }
 
 fn check_bounds(array: &ArrayRef, min: Option<&Bound>, max: Option<&Bound>) {
+    // Of ranges there are no bounds.
+    if let DataType::Struct(_) = array.data_type() {
+        assert!(min.is_none() && max.is_none());
+        return;
+    }
     let sorted = arrow::compute::sort(array, None).unwrap();
     let values = sorted.slice(sorted.null_count(), sorted.len() - sorted.null_count());
     let data_type = array.data_type();

@@ -73,6 +73,7 @@ impl ExprPlanner for PostgresOperators {
         if matches!(expr.op, BinaryOperator::And | BinaryOperator::Or) {
             return Ok(PlannerResult::Original(expr));
         }
+        let expr = super::range::with_parameters(expr, schema);
         // Each operator of a chain asks once for the type of all before it.
         let asked = (fields::field(&expr.left, schema), fields::field(&expr.right, schema));
         if let (Ok(left), Ok(right)) = &asked

@@ -13,7 +13,7 @@ mod parts;
 mod values;
 
 pub(super) use aggregate::functions as aggregates;
-pub(super) use operators::operator;
+pub(super) use operators::{operator, with_parameters};
 pub(crate) use parts::{converted, converts};
 
 use datafusion::logical_expr::ScalarUDF;

@@ -3,10 +3,10 @@
 use super::super::array::in_arrays;
 use super::values::{failed, is_element, keys, spans, to_bytes, values};
 use crate::pg::conventions;
-use crate::pg::semantics::resolve;
+use crate::pg::semantics::{fields, resolve};
 use datafusion::arrow::array::{ArrayRef, BooleanArray};
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::Result;
+use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::planner::RawBinaryExpr;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -49,6 +49,24 @@ fn op(operator: &BinaryOperator) -> Option<Op> {
             _ => return None,
         },
     })
+}
+
+/// A parameter of no type beside ranges is of theirs.
+pub(in crate::pg::functions) fn with_parameters(mut expr: RawBinaryExpr, schema: &DFSchema) -> RawBinaryExpr {
+    let is_open = |side: &Expr| matches!(side, Expr::Placeholder(open) if open.field.is_none());
+    let (side, other) = match (is_open(&expr.left), is_open(&expr.right)) {
+        (true, false) => (&mut expr.left, &expr.right),
+        (false, true) => (&mut expr.right, &expr.left),
+        _ => return expr,
+    };
+    if let Expr::Placeholder(open) = side
+        && expr.op != BinaryOperator::StringConcat
+        && let Ok(of) = fields::data_type(other, schema)
+        && let Some(of) = SqlType::range_of(&of)
+    {
+        open.field = Some(Arc::new(of.field("", true)));
+    }
+    expr
 }
 
 /// What an operand is.

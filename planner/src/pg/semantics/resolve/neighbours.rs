@@ -160,13 +160,42 @@ fn of_one_type(name: &str) -> Option<&'static str> {
     })
 }
 
+/// Functions of an array and values that it holds or gets.
+const OF_ITEMS: &[&str] = &[
+    "array_append",
+    "array_position",
+    "array_positions",
+    "array_prepend",
+    "array_remove",
+    "array_replace",
+];
+
+/// Literals beside an array of ranges are ranges, which DataFusion has no cast to.
+fn with_items(args: &mut [Expr], schema: &DFSchema) -> Result<bool> {
+    let of_ranges = |own: &Expr| match fields::data_type(own, schema) {
+        Ok(DataType::List(item)) => SqlType::range_of(item.data_type()),
+        _ => None,
+    };
+    let Some(of) = args.iter().find_map(of_ranges) else {
+        return Ok(false);
+    };
+    let mut changed = false;
+    for own in args.iter_mut().filter(|own| is_unknown(own)) {
+        *own = typed(std::mem::take(own), of);
+        changed = true;
+    }
+    Ok(changed)
+}
+
 fn is_candidate(expr: &Expr) -> bool {
     match expr {
         Expr::Cast(cast) => casts::is_doubtful(cast),
         Expr::IsTrue(_) | Expr::IsFalse(_) | Expr::IsUnknown(_) => true,
         Expr::IsNotTrue(_) | Expr::IsNotFalse(_) | Expr::IsNotUnknown(_) => true,
         Expr::InList(_) | Expr::InSubquery(_) | Expr::Between(_) | Expr::Like(_) | Expr::Case(_) => true,
-        Expr::ScalarFunction(call) => call.name() == "nullif" || of_one_type(call.name()).is_some(),
+        Expr::ScalarFunction(call) => {
+            call.name() == "nullif" || of_one_type(call.name()).is_some() || OF_ITEMS.contains(&call.name())
+        }
         Expr::BinaryExpr(binary) => matches!(binary.op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom),
         _ => false,
     }
@@ -208,6 +237,10 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 casts::check(&cast, schema)?;
             }
             Transformed::no(Expr::Cast(cast))
+        }
+        Expr::ScalarFunction(mut call) if OF_ITEMS.contains(&call.name()) => {
+            let changed = with_items(&mut call.args, schema)?;
+            Transformed::new_transformed(Expr::ScalarFunction(call), changed)
         }
         Expr::IsTrue(inner) => tested(inner, schema, "IS TRUE", Expr::IsTrue)?,
         Expr::IsNotTrue(inner) => tested(inner, schema, "IS NOT TRUE", Expr::IsNotTrue)?,
