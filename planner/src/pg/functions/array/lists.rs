@@ -98,6 +98,10 @@ impl Lists {
 
 /// What is compared of items: of numerics their keys, which do not tell scales apart.
 pub(super) fn comparable(items: &ArrayRef) -> ArrayRef {
+    // The order of a range's bytes is that of ranges, and Arrow's kernels compare no structs.
+    if let Some(ranges) = tenon_storage::range::Values::of(items) {
+        return Arc::new(LargeBinaryArray::from_iter(ranges.iter()));
+    }
     match items.data_type() {
         DataType::LargeBinary => {
             let keys = items.as_binary::<i64>().iter().map(|value| value.map(compare_key));
