@@ -4,12 +4,15 @@
 
 use crate::encode::{Format, oid};
 use crate::wire::message::{Parameter, utf8};
-use arrow::datatypes::{DataType, IntervalMonthDayNano};
+use arrow::array::StructArray;
+use arrow::datatypes::{DataType, Fields, IntervalMonthDayNano};
 use bytes::Bytes;
 use datafusion::scalar::ScalarValue;
+use std::sync::Arc;
 use tenon_planner::error::{Result, SqlError, state};
 use tenon_planner::outcome::PgType;
 use tenon_planner::settings::Charset;
+use tenon_planner::{parse_record, wire_type};
 use tenon_storage::bits;
 use tenon_storage::datetime::wire::{EPOCH_DAYS, EPOCH_US};
 use tenon_storage::datetime::{Conventions, timetz_bytes};
@@ -35,10 +38,10 @@ pub fn decode(
         return ScalarValue::try_from(data_type).map_err(|e| mismatch(number, e));
     };
     let value = match (
-        oid::element_of(pg.oid).or_else(|| enum_of_array(pg.oid)),
+        element_of(pg.oid, data_type),
         parameter.format,
     ) {
-        (None, Format::Text) => text(utf8(&charset.decode(bytes)?)?, pg.oid, data_type, conventions)?,
+        (None, Format::Text) => text(utf8(&charset.decode(bytes)?)?, pg.oid, data_type, conventions, number)?,
         (None, Format::Binary) => binary(bytes, pg.oid, data_type, number, charset)?,
         (Some(element), format) => {
             let mut item_type = data_type;
@@ -52,7 +55,7 @@ pub fn decode(
                 Format::Text => {
                     let read = parse_array(utf8(&charset.decode(bytes)?)?)?;
                     let items = read.items.into_iter().map(|item| match item {
-                        Some(item) => cast(text(&item, element, item_type, conventions)?, item_type, number),
+                        Some(item) => cast(text(&item, element, item_type, conventions, number)?, item_type, number),
                         None => ScalarValue::try_from(item_type).map_err(|e| mismatch(number, e)),
                     });
                     (read.sizes, items.collect::<Result<Vec<_>>>()?)
@@ -76,7 +79,7 @@ pub fn other_dimensions(
     let mut found = Vec::new();
     for ((parameter, pg), data_type) in parameters.iter().zip(types).zip(planned) {
         let planned = dimensions_of(data_type);
-        let is_array = oid::element_of(pg.oid).or_else(|| enum_of_array(pg.oid)).is_some();
+        let is_array = element_of(pg.oid, data_type).is_some();
         let given = match &parameter.value {
             Some(bytes) if is_array && planned > 0 => match parameter.format {
                 Format::Text => parse_array(utf8(&charset.decode(bytes)?)?)?.sizes.len(),
@@ -101,10 +104,71 @@ fn dimensions_of(data_type: &DataType) -> usize {
     }
 }
 
-/// The enum whose array type has an oid.
-fn enum_of_array(oid: u32) -> Option<u32> {
-    let of = EnumType::newest(oid).filter(|of| of.array_oid == oid);
-    of.map(|of| of.oid)
+/// The type of the items of an array type.
+fn element_of(oid: u32, data_type: &DataType) -> Option<u32> {
+    let of_enum = || Some(EnumType::newest(oid).filter(|of| of.array_oid == oid)?.oid);
+    oid::element_of(oid).or_else(of_enum).or_else(|| oid::record_of(oid, data_type))
+}
+
+/// A record of the values of its columns, each of which comes in this format.
+fn record(
+    fields: &Fields,
+    values: Vec<Option<Bytes>>,
+    format: Format,
+    number: usize,
+    by: (&Conventions, Charset),
+) -> Result<ScalarValue> {
+    let columns = fields.iter().zip(values).map(|(field, value)| {
+        let value = decode(&Parameter { format, value }, wire_type(field), field.data_type(), number, by)?;
+        value.to_array().map_err(|e| mismatch(number, e))
+    });
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    let record = match fields.is_empty() {
+        true => StructArray::new_empty_fields(1, None),
+        false => StructArray::try_new(fields.clone(), columns, None).map_err(|e| mismatch(number, e))?,
+    };
+    Ok(ScalarValue::Struct(Arc::new(record)))
+}
+
+/// The values of a binary record's columns, whose types must be those of the record's type.
+fn binary_columns(bytes: &[u8], fields: &Fields, number: usize) -> Result<Vec<Option<Bytes>>> {
+    let mut rest = bytes;
+    let word = |rest: &mut &[u8]| {
+        let (head, tail) = rest.split_first_chunk::<4>().ok_or_else(|| malformed(number))?;
+        *rest = tail;
+        Ok::<_, SqlError>(i32::from_be_bytes(*head))
+    };
+    let count = word(&mut rest)?;
+    if usize::try_from(count).ok() != Some(fields.len()) {
+        let message = format!("wrong number of columns: {count}, expected {}", fields.len());
+        return Err(SqlError::new(state::DATATYPE_MISMATCH, message));
+    }
+    let mut values = Vec::with_capacity(fields.len());
+    for (at, field) in fields.iter().enumerate() {
+        let (sent, wanted) = (word(&mut rest)? as u32, wire_type(field).oid);
+        // Of a type within that is a record, or an array of such, the field says no more than that.
+        if sent != wanted && !matches!(wanted, oid::RECORD | oid::RECORD_ARRAY) {
+            let message = format!(
+                "binary data has type {sent} instead of expected {wanted} in record column {}",
+                at + 1
+            );
+            return Err(SqlError::new(state::DATATYPE_MISMATCH, message));
+        }
+        let length = word(&mut rest)?;
+        values.push(match length {
+            -1 => None,
+            length => {
+                let length = usize::try_from(length).ok().filter(|length| *length <= rest.len());
+                let (value, tail) = rest.split_at(length.ok_or_else(|| malformed(number))?);
+                rest = tail;
+                Some(Bytes::copy_from_slice(value))
+            }
+        });
+    }
+    match rest.is_empty() {
+        true => Ok(values),
+        false => Err(malformed(number)),
+    }
 }
 
 /// The items as an array of the plan's type.
@@ -190,7 +254,12 @@ fn sql_type(oid: u32, data_type: &DataType) -> Option<SqlType> {
     })
 }
 
-fn text(text: &str, oid: u32, data_type: &DataType, conventions: &Conventions) -> Result<ScalarValue> {
+fn text(text: &str, oid: u32, data_type: &DataType, conventions: &Conventions, number: usize) -> Result<ScalarValue> {
+    if let DataType::Struct(fields) = data_type {
+        let values = parse_record(text, fields.len())?.into_iter();
+        let values = values.map(|value| value.map(Bytes::from)).collect();
+        return record(fields, values, Format::Text, number, (conventions, Charset::default()));
+    }
     let Some(sql_type) = sql_type(oid, data_type) else {
         return Ok(ScalarValue::Utf8View(Some(text.to_owned())));
     };
@@ -206,7 +275,11 @@ fn binary(bytes: &[u8], oid: u32, data_type: &DataType, number: usize, charset: 
         };
     }
     if EnumType::of(data_type).is_some() {
-        return text(utf8(&charset.decode(bytes)?)?, oid, data_type, &Conventions::default());
+        return text(utf8(&charset.decode(bytes)?)?, oid, data_type, &Conventions::default(), number);
+    }
+    if let DataType::Struct(fields) = data_type {
+        let values = binary_columns(bytes, fields, number)?;
+        return record(fields, values, Format::Binary, number, (&Conventions::default(), charset));
     }
     Ok(match oid {
         oid::BOOL => ScalarValue::Boolean(Some(fixed!(u8) != 0)),
@@ -219,7 +292,7 @@ fn binary(bytes: &[u8], oid: u32, data_type: &DataType, number: usize, charset: 
         oid::NUMERIC => {
             let value = Numeric::read_wire(bytes).ok_or_else(bad)?;
             match data_type {
-                DataType::Decimal128(..) => text(&value.to_string(), oid, data_type, &Conventions::default())?,
+                DataType::Decimal128(..) => text(&value.to_string(), oid, data_type, &Conventions::default(), number)?,
                 _ => ScalarValue::LargeBinary(Some(value.to_bytes())),
             }
         }
@@ -272,10 +345,10 @@ fn binary(bytes: &[u8], oid: u32, data_type: &DataType, number: usize, charset: 
         oid::UUID if bytes.len() == 16 => ScalarValue::FixedSizeBinary(16, Some(bytes.to_vec())),
         oid::UUID => return Err(bad()),
         oid::JSONB => match bytes {
-            [1, json @ ..] => text(utf8(&charset.decode(json)?)?, oid, data_type, &Conventions::default())?,
+            [1, json @ ..] => text(utf8(&charset.decode(json)?)?, oid, data_type, &Conventions::default(), number)?,
             _ => return Err(bad()),
         },
-        oid::JSON => text(utf8(&charset.decode(bytes)?)?, oid, data_type, &Conventions::default())?,
+        oid::JSON => text(utf8(&charset.decode(bytes)?)?, oid, data_type, &Conventions::default(), number)?,
         _ => ScalarValue::Utf8View(Some(utf8(&charset.decode(bytes)?)?.to_owned())),
     })
 }
@@ -295,7 +368,7 @@ fn binary_items(
         Ok::<_, SqlError>(i32::from_be_bytes(*head))
     };
     let (dimensions, _has_nulls, sent) = (word()?, word()?, word()? as u32);
-    if sent != element {
+    if sent != element && element != oid::RECORD {
         return Err(mismatch(
             number,
             format!("an array of type {sent} where type {element} was declared"),

@@ -17,6 +17,7 @@ pub mod outcome;
 pub(crate) mod parse;
 pub(crate) mod places;
 pub(crate) mod planning;
+pub(crate) mod plpgsql;
 pub(crate) mod rewrite;
 pub(crate) mod semantics;
 pub mod settings;

@@ -508,7 +508,6 @@ fn utility(words: &[String]) -> Option<Utility> {
         ("REINDEX", _) => Utility::Nothing("REINDEX"),
         ("CLUSTER", _) => Utility::Nothing("CLUSTER"),
         ("DISCARD", _) => Utility::Discard,
-        ("DO", _) => Utility::Unsupported("DO"),
         ("CREATE", "TRIGGER" | "EXTENSION" | "RULE") => Utility::Unsupported(match word(1) {
             "TRIGGER" => "CREATE TRIGGER",
             "EXTENSION" => "CREATE EXTENSION",

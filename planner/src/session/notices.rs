@@ -1,15 +1,14 @@
 //! Messages beside the results: what gathers of them, and which the client is told.
 
-use crate::pg::error::SqlState;
+use crate::pg::error::{SqlError, SqlState};
 use crate::session::Session;
 
 /// A message beside the result: NoticeResponse.
 #[derive(Clone, Debug)]
 pub struct Notice {
-    /// `WARNING`, `NOTICE` or `INFO`.
+    /// `WARNING`, `NOTICE`, `INFO`, `LOG` or `DEBUG`.
     pub severity: &'static str,
-    pub state: SqlState,
-    pub message: String,
+    pub report: SqlError,
 }
 
 impl Session {
@@ -28,11 +27,14 @@ impl Session {
         notices
     }
 
+    pub(crate) fn tell(&mut self, notice: Notice) {
+        self.notices.push(notice);
+    }
+
     pub(crate) fn notice(&mut self, message: impl Into<String>) {
         self.notices.push(Notice {
             severity: "NOTICE",
-            state: SqlState("00000"),
-            message: message.into(),
+            report: SqlError::new(SqlState("00000"), message),
         });
     }
 
@@ -40,8 +42,7 @@ impl Session {
     pub(crate) fn debug(&mut self, message: impl Into<String>) {
         self.notices.push(Notice {
             severity: "DEBUG",
-            state: SqlState("00000"),
-            message: message.into(),
+            report: SqlError::new(SqlState("00000"), message),
         });
     }
 
@@ -49,16 +50,14 @@ impl Session {
     pub(crate) fn inform(&mut self, message: impl Into<String>) {
         self.notices.push(Notice {
             severity: "INFO",
-            state: SqlState("00000"),
-            message: message.into(),
+            report: SqlError::new(SqlState("00000"), message),
         });
     }
 
     pub(crate) fn warn(&mut self, state: SqlState, message: impl Into<String>) {
         self.notices.push(Notice {
             severity: "WARNING",
-            state,
-            message: message.into(),
+            report: SqlError::new(state, message),
         });
     }
 }

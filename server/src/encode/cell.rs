@@ -168,7 +168,8 @@ impl<'a> Column<'a> {
                     items.data_type(),
                     DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..)
                 );
-                let element = oid::element_of(oid).unwrap_or_else(|| natural_oid(items.data_type()));
+                let element = oid::element_of(oid).or_else(|| oid::record_of(oid, array.data_type()));
+                let element = element.unwrap_or_else(|| natural_oid(items.data_type()));
                 let item = PgType {
                     oid: if nested { oid } else { element },
                     ..announced

@@ -1,5 +1,6 @@
 //! `pg_type.oid` of the built-in types that the wire knows, and what RowDescription says of them.
 
+use arrow::datatypes::DataType;
 use tenon_storage::{EnumType, SqlType};
 
 pub const BOOL: u32 = 16;
@@ -38,6 +39,7 @@ pub const NUMERIC: u32 = 1700;
 pub const REGCLASS: u32 = 2205;
 pub const REGTYPE: u32 = 2206;
 pub const RECORD: u32 = 2249;
+pub const RECORD_ARRAY: u32 = 2287;
 pub const UUID: u32 = 2950;
 pub const JSONB: u32 = 3802;
 
@@ -70,7 +72,7 @@ const ARRAYS: &[(u32, u32)] = &[
     (1561, BIT),
     (1563, VARBIT),
     (199, JSON),
-    (2287, RECORD),
+    (RECORD_ARRAY, RECORD),
     (2951, UUID),
     (3807, JSONB),
     // Ranges and multiranges.
@@ -104,6 +106,16 @@ pub fn address(oid: u32) -> Option<SqlType> {
 /// The element type of an array type.
 pub fn element_of(array: u32) -> Option<u32> {
     ARRAYS.iter().find(|(a, _)| *a == array).map(|(_, element)| *element)
+}
+
+/// The composite type whose arrays' type has an oid, which is the one behind its own.
+pub fn record_of(array: u32, data_type: &DataType) -> Option<u32> {
+    let mut leaf = data_type;
+    while let DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) = leaf {
+        leaf = item.data_type();
+    }
+    let is_array = leaf != data_type && matches!(leaf, DataType::Struct(_));
+    (is_array && array != RECORD_ARRAY).then(|| array.checked_sub(1)).flatten()
 }
 
 /// The array type of an element type.

@@ -251,8 +251,7 @@ impl Connection {
     /// Notices and changed parameters that the session has for the client.
     pub(super) fn tell(&mut self) {
         for notice in self.session.take_notices() {
-            self.output
-                .notice(notice.severity, &SqlError::new(notice.state, notice.message));
+            self.output.notice(notice.severity, &notice.report);
         }
         for (name, value) in self.session.changed_parameters() {
             if name == "client_encoding" {

@@ -187,6 +187,11 @@ impl Database {
         self.next_oid.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// The first of two that follow each other.
+    pub(crate) fn new_oids(&self) -> u32 {
+        self.next_oid.fetch_add(2, Ordering::Relaxed)
+    }
+
     pub(crate) fn locks(&self) -> &Arc<Locks> {
         &self.locks
     }

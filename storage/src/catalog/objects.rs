@@ -133,6 +133,9 @@ pub struct Domain {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Composite {
     pub oid: u32,
+    /// Of the type of its arrays: the oid behind its own. 0: none, in stores of types that had none.
+    #[serde(default)]
+    pub array_oid: u32,
     pub schema_name: String,
     pub name: String,
     /// Names, and types as declared.

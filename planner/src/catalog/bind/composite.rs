@@ -10,7 +10,7 @@ use datafusion::arrow::datatypes::{DataType as Arrow, Field, FieldRef, Fields};
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType, Expr, ObjectName};
 use std::sync::Arc;
-use tenon_storage::{Composite, EnumType, Object, ObjectKey, SqlType};
+use tenon_storage::{Composite, EnumType, Object, ObjectKey, SqlType, quote};
 
 /// A type as it stands in a statement, from its text.
 pub(crate) fn parsed(declared: &str) -> Result<DataType> {
@@ -93,8 +93,15 @@ impl Binder {
             declared
         {
             // Only a value itself says its composite type: types of arrays and records are compared without.
-            let item = within(self.field_of_type(item)?.with_name("item"));
-            return Ok(Field::new("", Arrow::List(Arc::new(item)), true));
+            let field = self.field_of_type(item)?.with_name("item");
+            let metadata = match field.data_type() {
+                Arrow::Struct(_) => self.array_of_record(item),
+                Arrow::List(_) => field.metadata().get(OID_KEY).cloned(),
+                _ => None,
+            };
+            let metadata = metadata.map(|oid| (OID_KEY.to_string(), oid));
+            let list = Field::new("", Arrow::List(Arc::new(within(field))), true);
+            return Ok(list.with_metadata(metadata.into_iter().collect()));
         }
         if let DataType::Custom(name, arguments) = declared
             && arguments.is_empty()
@@ -116,6 +123,26 @@ impl Binder {
         Ok(Field::new("", Arrow::Struct(fields), true).with_metadata(metadata.into_iter().collect()))
     }
 
+    /// The oid of the type of a composite type's arrays.
+    fn array_of_record(&self, declared: &DataType) -> Option<String> {
+        let DataType::Custom(name, _) = declared else {
+            return None;
+        };
+        let of = self.composite(name).filter(|of| of.array_oid != 0)?;
+        Some(of.array_oid.to_string())
+    }
+
+    /// The field of a composite type, or of its arrays, by an oid.
+    pub(crate) fn composite_of_oid(&self, oid: u32) -> Option<Field> {
+        let of = self.snapshot.objects().values().find_map(|object| match object {
+            Object::Composite(of) if of.oid == oid || of.array_oid == oid => Some(of.clone()),
+            _ => None,
+        })?;
+        let array = if of.oid == oid { "" } else { "[]" };
+        let (schema, name) = (quote::name(&of.schema_name), quote::name(&of.name));
+        self.field_of_type(&parsed(&format!("{schema}.{name}{array}")).ok()?).ok()
+    }
+
     /// The oid of a composite type, or of a relation's rows.
     pub(crate) fn oid_of_record(&self, declared: &DataType) -> Option<u32> {
         let DataType::Custom(name, _) = declared else {
@@ -131,7 +158,9 @@ impl Binder {
 /// The field of a record's column, or of an array's item.
 fn within(field: Field) -> Field {
     match field.data_type() {
-        Arrow::Struct(_) => field.with_metadata(Default::default()),
+        Arrow::Struct(_) | Arrow::List(_) if field.metadata().contains_key(OID_KEY) => {
+            field.with_metadata(Default::default())
+        }
         _ => field,
     }
 }

@@ -8,7 +8,7 @@ use super::rights;
 use super::rows::{Row, row};
 use crate::catalog::bind::Binder;
 use std::sync::Arc;
-use tenon_storage::{Domain, EnumType, Object, Relation, Secured, SqlType, quote};
+use tenon_storage::{Composite, Domain, EnumType, Object, Relation, Secured, SqlType, quote};
 
 /// Whether there is a type of a relation's rows.
 pub(super) fn has_row_type(relation: &Relation) -> bool {
@@ -43,35 +43,57 @@ pub(super) fn types(binder: &Binder) -> Vec<Row> {
                     "typtypmod": -1_i64,
                 },
             ),
-            typed(
-                binder,
-                (of.array_oid, &of.schema_name, &of.array_type_name),
-                row! {
-                    "typlen": -1_i64,
-                    "typtype": "b",
-                    "typcategory": "A",
-                    "typelem": of.oid,
-                    "typsubscript": "array_subscript_handler",
-                    "typinput": "array_in",
-                    "typoutput": "array_out",
-                    "typreceive": "array_recv",
-                    "typsend": "array_send",
-                    "typanalyze": "array_typanalyze",
-                    "typalign": "i",
-                    "typstorage": "x",
-                    "typtypmod": -1_i64,
-                },
-            ),
+            array(binder, (of.array_oid, &of.schema_name, &of.array_type_name), (of.oid, "i")),
         ]
     };
     let others = binder.snapshot.objects().values().filter_map(|object| match object {
         Object::Domain(of) => Some(domain(binder, of)),
-        Object::Composite(of) => Some(composite(binder, (of.oid, &of.schema_name, &of.name))),
+        Object::Composite(of) => Some(composite(
+            binder,
+            (of.oid, &of.schema_name, &of.name),
+            of.array_oid,
+        )),
         _ => None,
     });
     let rows_of = relations(binder).filter(|relation| has_row_type(relation));
-    let rows_of = rows_of.map(|relation| composite(binder, (relation.oid(), relation.schema_name(), relation.name())));
-    enums(binder).flat_map(both).chain(others).chain(rows_of).collect()
+    let rows_of = rows_of.map(|relation| composite(binder, (relation.oid(), relation.schema_name(), relation.name()), 0));
+    let arrays = composites(binder).map(|of| {
+        let name = format!("_{}", of.name);
+        array(binder, (of.array_oid, &of.schema_name, &name), (of.oid, "d"))
+    });
+    let all = enums(binder).flat_map(both).chain(others);
+    all.chain(arrays).chain(rows_of).collect()
+}
+
+/// The composite types that have a type of their arrays.
+fn composites(binder: &Binder) -> impl Iterator<Item = &Arc<Composite>> + '_ {
+    binder.snapshot.objects().values().filter_map(|object| match object {
+        Object::Composite(of) if of.array_oid != 0 => Some(of),
+        _ => None,
+    })
+}
+
+/// The type of arrays of an element, by its oid and alignment.
+fn array(binder: &Binder, named: (u32, &str, &str), (element, alignment): (u32, &str)) -> Row {
+    typed(
+        binder,
+        named,
+        row! {
+            "typlen": -1_i64,
+            "typtype": "b",
+            "typcategory": "A",
+            "typelem": element,
+            "typsubscript": "array_subscript_handler",
+            "typinput": "array_in",
+            "typoutput": "array_out",
+            "typreceive": "array_recv",
+            "typsend": "array_send",
+            "typanalyze": "array_typanalyze",
+            "typalign": alignment,
+            "typstorage": "x",
+            "typtypmod": -1_i64,
+        },
+    )
 }
 
 /// A row with what all types have.
@@ -129,7 +151,7 @@ fn domain(binder: &Binder, of: &Arc<Domain>) -> Row {
 }
 
 /// The type of a composite type, or of a relation's rows; its columns are those of the `pg_class` row of the same oid.
-fn composite(binder: &Binder, named: (u32, &str, &str)) -> Row {
+fn composite(binder: &Binder, named: (u32, &str, &str), array_oid: u32) -> Row {
     typed(
         binder,
         named,
@@ -138,6 +160,7 @@ fn composite(binder: &Binder, named: (u32, &str, &str)) -> Row {
             "typlen": -1_i64,
             "typtype": "c",
             "typcategory": "C",
+            "typarray": array_oid,
             "typinput": "record_in",
             "typoutput": "record_out",
             "typreceive": "record_recv",
@@ -166,10 +189,10 @@ pub(super) fn labels(binder: &Binder) -> Vec<Row> {
 /// The oid of a type's name, or of an enum's array's: `color`, `public.color`, `color[]`, `_color`.
 pub(super) fn oid(binder: &Binder, name: &str) -> Option<u32> {
     if let Some(element) = name.strip_suffix("[]") {
-        return enum_of(binder, element.trim_end()).map(|of| of.array_oid);
+        return array_of(binder, element.trim_end());
     }
     let found = binder.type_named(split(name), |object| Some(identity(object)?.0));
-    found.or_else(|| enum_of(binder, name.strip_prefix('_')?).map(|of| of.array_oid))
+    found.or_else(|| array_of(binder, name.strip_prefix('_')?))
 }
 
 /// The name of a type, as `format_type` writes it.
@@ -177,9 +200,11 @@ pub(super) fn name(binder: &Binder, oid: i64) -> Option<String> {
     let rows_of = relations(binder).filter(|relation| has_row_type(relation));
     let rows_of = rows_of.map(|relation| (relation.oid(), relation.schema_name(), relation.name()));
     let types = binder.snapshot.objects().values().filter_map(identity);
-    let is_array = enums(binder).any(|of| i64::from(of.array_oid) == oid);
     let arrays = enums(binder).map(|of| (of.array_oid, of.schema_name.as_str(), of.name.as_str()));
-    let mut all = arrays.chain(types).chain(rows_of);
+    let of_records = composites(binder).map(|of| (of.array_oid, of.schema_name.as_str(), of.name.as_str()));
+    let arrays: Vec<_> = arrays.chain(of_records).collect();
+    let is_array = arrays.iter().any(|(own, ..)| i64::from(*own) == oid);
+    let mut all = arrays.into_iter().chain(types).chain(rows_of);
     let (_, schema, name) = all.find(|(own, ..)| i64::from(*own) == oid)?;
     let mut name = quote::identifier(name);
     if is_array {
@@ -209,6 +234,11 @@ pub(super) fn domain_oid(binder: &Binder, schema: &str, name: &str) -> Option<u3
     })
 }
 
-fn enum_of(binder: &Binder, name: &str) -> Option<&'static EnumType> {
-    binder.type_named(split(name), crate::catalog::bind::enum_of)
+/// The oid of the type of an element's arrays, by its name.
+fn array_of(binder: &Binder, element: &str) -> Option<u32> {
+    binder.type_named(split(element), |object| match object {
+        Object::Enum(of) => Some(of.array_oid),
+        Object::Composite(of) if of.array_oid != 0 => Some(of.array_oid),
+        _ => None,
+    })
 }

@@ -155,6 +155,10 @@ fn of_own_kind(cast: Cast, schema: &DFSchema, conventions: &Conventions) -> Resu
         return Ok(Transformed::yes(network::converted(*cast.expr, &from)));
     }
     if is_string(&from) {
+        if matches!(array::leaf(&to), (DataType::Struct(_), 1)) {
+            let to = cast.field.clone();
+            return Ok(Transformed::yes(record::from_text(*cast.expr, to)));
+        }
         let Some(target) = declared else { return keep(cast) };
         // The target must be the declared type's own representation, else it is a coercion of DataFusion's.
         if target.data_type() != to || matches!(target, SqlType::Text | SqlType::Varchar) {

@@ -2,6 +2,7 @@
 
 mod alter;
 mod analyze;
+mod anonymous;
 mod arguments;
 mod assign;
 mod change;
@@ -259,6 +260,7 @@ async fn define(session: &mut Session, definition: &Definition) -> Result<Outcom
             name,
             options,
         } => sequence::alter(session, name, options, *if_exists),
+        Definition::Do { language, body } => anonymous::run(session, language, body).await,
         Definition::CreateFunction(function) => function::create(session, function),
         Definition::DropFunction { if_exists, names } => function::drop_all(session, names, *if_exists),
         Definition::CreateDomain(domain) => domain::create(session, domain),
@@ -355,5 +357,16 @@ fn first_words(statement: &ast::Statement) -> String {
         "this statement".into()
     } else {
         words.join(" ")
+    }
+}
+
+/// Whether a statement only reads: a query, and no change written as one.
+fn is_plain_query(tree: &ast::Statement) -> bool {
+    match tree {
+        ast::Statement::Query(query) => !matches!(
+            query.body.as_ref(),
+            ast::SetExpr::Update(_) | ast::SetExpr::Delete(_) | ast::SetExpr::Merge(_) | ast::SetExpr::Insert(_)
+        ),
+        _ => false,
     }
 }

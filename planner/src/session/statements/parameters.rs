@@ -34,7 +34,7 @@ pub(super) fn plan(binder: &Binder, mut tree: ast::Statement, types: &[u32]) -> 
     if count == 0 {
         return Ok((binder.plan(tree, Vec::new())?, Vec::new()));
     }
-    let mut known = declared(types, count)?;
+    let mut known = declared(binder, types, count)?;
     for (field, dimensions) in known.iter_mut().zip(binder.facts.dimensions.iter()) {
         if let Some(own) = field {
             *field = Some(with_dimensions(own, *dimensions));
@@ -44,8 +44,8 @@ pub(super) fn plan(binder: &Binder, mut tree: ast::Statement, types: &[u32]) -> 
         known[*at].get_or_insert_with(|| field.clone());
     }
     for (at, declared) in &hints.casts {
-        if let (None, Ok(of)) = (&known[*at], binder.sql_type(declared)) {
-            known[*at] = Some(Arc::new(of.field("", true)));
+        if let (None, Ok(of)) = (&known[*at], binder.field_of_type(declared)) {
+            known[*at] = Some(Arc::new(of));
         }
     }
     let text = || Arc::new(Field::new("", DataType::Utf8View, true));
@@ -168,12 +168,12 @@ fn array_operands(plan: &LogicalPlan) -> Result<BTreeMap<usize, FieldRef>> {
 }
 
 /// The fields of declared types; None where the client left the choice.
-pub(super) fn declared(types: &[u32], count: usize) -> Result<Vec<Option<FieldRef>>> {
+pub(super) fn declared(binder: &Binder, types: &[u32], count: usize) -> Result<Vec<Option<FieldRef>>> {
     (0..count)
         .map(|at| match types.get(at).copied().unwrap_or(0) {
             // 705: unknown.
             0 | 705 => Ok(None),
-            oid => match type_for_oid(oid) {
+            oid => match type_for_oid(oid).or_else(|| binder.composite_of_oid(oid)) {
                 Some(field) => Ok(Some(Arc::new(field))),
                 None => Err(SqlError::unsupported(format!("parameter type with oid {oid}"))),
             },

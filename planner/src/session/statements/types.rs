@@ -37,8 +37,10 @@ pub(super) fn create(session: &mut Session, name: &ObjectName, of: &NewType) -> 
         binder.field_of_type(data_type)?;
         columns.push((column.clone(), data_type.to_string()));
     }
+    let (oid, array_oid) = session.transaction()?.lock().new_oids();
     let composite = Composite {
-        oid: session.transaction()?.lock().new_oid(),
+        oid,
+        array_oid,
         schema_name: place.schema,
         name: place.name,
         columns,

@@ -91,6 +91,12 @@ impl Transaction {
         self.database.new_oid()
     }
 
+    /// Of a type, and behind it that of the type of its arrays.
+    pub fn new_oids(&self) -> (u32, u32) {
+        let first = self.database.new_oids();
+        (first, first + 1)
+    }
+
     /// Puts an object in the place of the one there, if any; None drops it.
     pub fn put_object(&mut self, key: ObjectKey, object: Option<Object>) {
         let before = self.state.objects.get(&key).cloned();

@@ -11,7 +11,8 @@ mod text;
 
 pub(crate) use field::FIELD;
 pub(crate) use make::{COMPOSITE, RECORD};
-pub(crate) use text::{from_text, parse_record};
+pub(crate) use text::from_text;
+pub use text::parse_record;
 
 use datafusion::logical_expr::{Expr, ScalarUDF, lit};
 use std::sync::Arc;

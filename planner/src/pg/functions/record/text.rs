@@ -16,7 +16,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// 22P02 for what is none, or has another number of columns.
-pub(crate) fn parse_record(text: &str, columns: usize) -> Result<Vec<Option<String>>, SqlError> {
+pub fn parse_record(text: &str, columns: usize) -> Result<Vec<Option<String>>, SqlError> {
     let bad = |detail: &str| {
         let message = format!("malformed record literal: \"{text}\"");
         SqlError::new(state::INVALID_TEXT_REPRESENTATION, message).detail(detail.to_string())

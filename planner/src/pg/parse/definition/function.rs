@@ -196,6 +196,30 @@ fn option(parser: &mut Parser<'_>, function: &mut CreateFunction) -> Result<bool
     Ok(true)
 }
 
+/// From `DO` on: the block, and its language before or behind it.
+pub(super) fn anonymous(parser: &mut Parser<'_>) -> Result<Definition, ParserError> {
+    let (mut language, mut body) = (None, None);
+    loop {
+        if language.is_none() && take_words(parser, &["language"]) {
+            language = Some(match parser.peek_token().token {
+                Token::Word(_) => fold(&parser.parse_identifier()?),
+                _ => text(parser)?,
+            });
+        } else if body.is_none() && !matches!(parser.peek_token().token, Token::EOF | Token::SemiColon) {
+            body = Some(text(parser)?);
+        } else {
+            break;
+        }
+    }
+    match body {
+        Some(body) => Ok(Definition::Do {
+            language: language.unwrap_or_else(|| "plpgsql".into()),
+            body,
+        }),
+        None => parser.expected("a string", parser.peek_token()),
+    }
+}
+
 fn text(parser: &mut Parser<'_>) -> Result<String, ParserError> {
     let next = parser.peek_token();
     match parser.parse_expr()? {

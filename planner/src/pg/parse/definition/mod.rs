@@ -43,6 +43,10 @@ pub(crate) enum Definition {
     Alter(Alter),
     Comment(Comment),
     DropAbsent(Box<DropAbsent>),
+    Do {
+        language: String,
+        body: String,
+    },
     CreateFunction(Box<CreateFunction>),
     DropFunction {
         if_exists: bool,
@@ -113,6 +117,7 @@ pub(crate) fn knows(words: &[String]) -> bool {
     match (word(0), word(1)) {
         ("CREATE", "SEQUENCE") | ("CREATE" | "ALTER" | "DROP", "TYPE") => true,
         ("CREATE" | "ALTER" | "DROP", "DOMAIN") | ("CREATE" | "DROP", "FUNCTION" | "PROCEDURE") => true,
+        ("DO", _) => true,
         ("CREATE", "OR") => matches!(word(3), "FUNCTION" | "PROCEDURE"),
         ("CREATE", "TEMP" | "TEMPORARY" | "UNLOGGED") => word(2) == "SEQUENCE",
         ("ALTER", "SEQUENCE" | "TABLE" | "VIEW" | "INDEX" | "MATERIALIZED") => true,
@@ -142,6 +147,9 @@ pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Definition, ParserError> 
         if take_words(parser, words) {
             return function::create(parser, or_replace, is_procedure);
         }
+    }
+    if take_words(parser, &["do"]) {
+        return function::anonymous(parser);
     }
     if super::definition::is_word(parser, "drop") && absent_next(parser) {
         parser.next_token();
