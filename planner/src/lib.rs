@@ -10,8 +10,8 @@ mod optimizer;
 
 pub mod session;
 
-pub use pg::statement::Statement;
 pub use pg::functions::record::parse_record;
+pub use pg::statement::Statement;
 pub use pg::types::pg_type as wire_type;
 pub use pg::{error, outcome, settings, statement};
 pub use session::engine;

@@ -37,10 +37,7 @@ pub fn decode(
     let Some(bytes) = &parameter.value else {
         return ScalarValue::try_from(data_type).map_err(|e| mismatch(number, e));
     };
-    let value = match (
-        element_of(pg.oid, data_type),
-        parameter.format,
-    ) {
+    let value = match (element_of(pg.oid, data_type), parameter.format) {
         (None, Format::Text) => text(utf8(&charset.decode(bytes)?)?, pg.oid, data_type, conventions, number)?,
         (None, Format::Binary) => binary(bytes, pg.oid, data_type, number, charset)?,
         (Some(element), format) => {
@@ -107,7 +104,9 @@ fn dimensions_of(data_type: &DataType) -> usize {
 /// The type of the items of an array type.
 fn element_of(oid: u32, data_type: &DataType) -> Option<u32> {
     let of_enum = || Some(EnumType::newest(oid).filter(|of| of.array_oid == oid)?.oid);
-    oid::element_of(oid).or_else(of_enum).or_else(|| oid::record_of(oid, data_type))
+    oid::element_of(oid)
+        .or_else(of_enum)
+        .or_else(|| oid::record_of(oid, data_type))
 }
 
 /// A record of the values of its columns, each of which comes in this format.
@@ -119,7 +118,13 @@ fn record(
     by: (&Conventions, Charset),
 ) -> Result<ScalarValue> {
     let columns = fields.iter().zip(values).map(|(field, value)| {
-        let value = decode(&Parameter { format, value }, wire_type(field), field.data_type(), number, by)?;
+        let value = decode(
+            &Parameter { format, value },
+            wire_type(field),
+            field.data_type(),
+            number,
+            by,
+        )?;
         value.to_array().map_err(|e| mismatch(number, e))
     });
     let columns = columns.collect::<Result<Vec<_>>>()?;
@@ -275,11 +280,23 @@ fn binary(bytes: &[u8], oid: u32, data_type: &DataType, number: usize, charset: 
         };
     }
     if EnumType::of(data_type).is_some() {
-        return text(utf8(&charset.decode(bytes)?)?, oid, data_type, &Conventions::default(), number);
+        return text(
+            utf8(&charset.decode(bytes)?)?,
+            oid,
+            data_type,
+            &Conventions::default(),
+            number,
+        );
     }
     if let DataType::Struct(fields) = data_type {
         let values = binary_columns(bytes, fields, number)?;
-        return record(fields, values, Format::Binary, number, (&Conventions::default(), charset));
+        return record(
+            fields,
+            values,
+            Format::Binary,
+            number,
+            (&Conventions::default(), charset),
+        );
     }
     Ok(match oid {
         oid::BOOL => ScalarValue::Boolean(Some(fixed!(u8) != 0)),
@@ -345,10 +362,22 @@ fn binary(bytes: &[u8], oid: u32, data_type: &DataType, number: usize, charset: 
         oid::UUID if bytes.len() == 16 => ScalarValue::FixedSizeBinary(16, Some(bytes.to_vec())),
         oid::UUID => return Err(bad()),
         oid::JSONB => match bytes {
-            [1, json @ ..] => text(utf8(&charset.decode(json)?)?, oid, data_type, &Conventions::default(), number)?,
+            [1, json @ ..] => text(
+                utf8(&charset.decode(json)?)?,
+                oid,
+                data_type,
+                &Conventions::default(),
+                number,
+            )?,
             _ => return Err(bad()),
         },
-        oid::JSON => text(utf8(&charset.decode(bytes)?)?, oid, data_type, &Conventions::default(), number)?,
+        oid::JSON => text(
+            utf8(&charset.decode(bytes)?)?,
+            oid,
+            data_type,
+            &Conventions::default(),
+            number,
+        )?,
         _ => ScalarValue::Utf8View(Some(utf8(&charset.decode(bytes)?)?.to_owned())),
     })
 }

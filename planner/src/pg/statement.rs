@@ -2,7 +2,7 @@
 
 use crate::pg::parse::analyze::Analyze;
 use crate::pg::parse::copy::Copy;
-use crate::pg::parse::cursor::Fetch;
+use crate::pg::parse::cursor::{Direction, Fetch};
 use crate::pg::parse::definition::Definition;
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
@@ -102,6 +102,17 @@ impl Statement {
             Kind::Fetch(fetch) if !fetch.is_move => Some(fetch.cursor.clone()),
             _ => None,
         }
+    }
+
+    /// The cursor that a MOVE goes forward in, and over how many rows at most.
+    pub fn moves_over(&self) -> Option<(String, usize)> {
+        let Kind::Fetch(fetch) = &self.kind else { return None };
+        let limit = match fetch.direction {
+            Direction::Forward(None) => usize::MAX,
+            Direction::Forward(Some(rows)) => usize::try_from(rows).ok()?,
+            _ => return None,
+        };
+        fetch.is_move.then(|| (fetch.cursor.clone(), limit))
     }
 
     /// The same statement around another syntax tree (EXPLAIN's inner one).

@@ -1,7 +1,7 @@
 //! A session's cursors and prepared statements as `pg_cursors` and `pg_prepared_statements` list them; names that SQL and the
 //! protocol share.
 
-use super::Session;
+use super::{Prepared, Session};
 use crate::pg::functions::open::{Listed, ListedCursor, ListedStatement};
 use std::sync::Arc;
 
@@ -9,6 +9,18 @@ impl Session {
     /// Whether a prepared statement has that name.
     pub fn has_statement(&self, name: &str) -> bool {
         self.named.contains_key(name) || self.prepared.contains_key(name)
+    }
+
+    /// Keeps what the protocol has prepared under a name.
+    pub fn keep_prepared(&mut self, name: String, prepared: Arc<Prepared>) {
+        let times = &mut self.prepared_times_us;
+        if times.len() > 2 * self.prepared.len() + 16 {
+            times.retain(|name, _| self.prepared.contains_key(name));
+        }
+        if !name.is_empty() {
+            times.insert(name.clone(), crate::pg::functions::session::now_us());
+        }
+        self.prepared.insert(name, prepared);
     }
 
     /// DEALLOCATE ALL. The unnamed statement stays.
@@ -41,7 +53,11 @@ impl Session {
         let by_protocol = by_protocol.map(|(name, prepared)| ListedStatement {
             name: name.clone(),
             statement: prepared.sql().to_owned(),
-            prepared_us: prepared.prepared_us,
+            prepared_us: self
+                .prepared_times_us
+                .get(name)
+                .copied()
+                .unwrap_or(prepared.prepared_us),
             parameters: prepared.params.iter().map(|parameter| parameter.oid).collect(),
             from_sql: false,
         });

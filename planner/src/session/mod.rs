@@ -140,6 +140,8 @@ pub struct Session {
     pub(crate) named: HashMap<String, Named>,
     /// Statements that the protocol prepared, by name; `""` is the unnamed one. PREPARE shares their names.
     pub prepared: HashMap<String, Arc<Prepared>>,
+    /// When each of them was, which may be one that was prepared before.
+    pub(crate) prepared_times_us: HashMap<String, i64>,
     pub(crate) cursors: HashMap<String, Cursor>,
     /// What `currval` knows.
     pub(crate) taken: Arc<Mutex<Taken>>,
@@ -223,6 +225,7 @@ impl Session {
             began: Instant::now(),
             named: HashMap::new(),
             prepared: HashMap::new(),
+            prepared_times_us: HashMap::new(),
             cursors: HashMap::new(),
             taken: Arc::default(),
             warnings: Arc::default(),

@@ -115,7 +115,9 @@ pub fn record_of(array: u32, data_type: &DataType) -> Option<u32> {
         leaf = item.data_type();
     }
     let is_array = leaf != data_type && matches!(leaf, DataType::Struct(_));
-    (is_array && array != RECORD_ARRAY).then(|| array.checked_sub(1)).flatten()
+    (is_array && array != RECORD_ARRAY)
+        .then(|| array.checked_sub(1))
+        .flatten()
 }
 
 /// The array type of an element type.

@@ -50,6 +50,36 @@ impl ResultStream {
         heap::within(account, false, self.send_rows(limit, running, input, output)).await
     }
 
+    /// Passes over rows until the end or `limit` of them. Gives how many they were and whether that was the end.
+    pub async fn skip<R: AsyncRead + Unpin>(
+        &mut self,
+        limit: usize,
+        running: &Running,
+        input: &mut Input<R>,
+    ) -> Step<(usize, bool)> {
+        let account = Some(self.account.clone());
+        let skipped = async {
+            let mut skipped = 0;
+            while skipped < limit {
+                running.check()?;
+                let (batch, row) = match self.pending.take() {
+                    Some(pending) => pending,
+                    None => match next_batch(&mut self.stream, running, input).await? {
+                        Some(batch) => (batch, 0),
+                        None => return Ok((skipped, true)),
+                    },
+                };
+                let next = batch.num_rows().min(row.saturating_add(limit - skipped));
+                skipped += next - row;
+                if next < batch.num_rows() {
+                    self.pending = Some((batch, next));
+                }
+            }
+            Ok((skipped, false))
+        };
+        heap::within(account, false, skipped).await
+    }
+
     async fn send_rows<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         &mut self,
         limit: usize,

@@ -64,6 +64,12 @@ impl Connection {
     /// Answers one statement. `text`: all that the client has sent.
     async fn simple_statement(&mut self, statement: Statement, text: Option<&str>) -> Step<()> {
         let asked = Instant::now();
+        if let Some((name, limit)) = statement.moves_over()
+            && self.is_portal(&name)
+            && self.session.cursor(&name).is_none()
+        {
+            return self.move_over(&name, limit).await;
+        }
         let (running, _entered) = self.begin_statement();
         let fetched = statement.fetched_cursor().and_then(|name| self.session.cursor(&name));
         let format = match fetched {

@@ -4,8 +4,8 @@ use super::{Binder, parts};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::to_datafusion;
 use crate::pg::parse::parse_expression;
-use crate::pg::types::OID_KEY;
 use crate::pg::types::planner::{PgTypePlanner, WRITTEN, sql_type};
+use crate::pg::types::{ARRAY_OID_KEY, OID_KEY};
 use datafusion::arrow::datatypes::{DataType as Arrow, Field, FieldRef, Fields};
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType, Expr, ObjectName};
@@ -113,18 +113,21 @@ impl Binder {
             return Ok(domain.base.field("", true));
         }
         let columns = self.columns_of_type(declared).ok_or(unknown)?;
-        let metadata = self
-            .oid_of_record(declared)
-            .map(|oid| (OID_KEY.to_string(), oid.to_string()));
+        let oid = self.oid_of_record(declared);
+        let metadata = oid.map(|oid| (OID_KEY.to_string(), oid.to_string()));
+        let array = self.array_of_record(declared);
+        let metadata = metadata
+            .into_iter()
+            .chain(array.map(|oid| (ARRAY_OID_KEY.to_string(), oid)));
         let fields = columns
             .into_iter()
             .map(|(name, declared)| Ok(within(self.field_of_type(&parsed(&declared)?)?.with_name(name))));
         let fields: Fields = fields.collect::<Result<Vec<_>>>()?.into();
-        Ok(Field::new("", Arrow::Struct(fields), true).with_metadata(metadata.into_iter().collect()))
+        Ok(Field::new("", Arrow::Struct(fields), true).with_metadata(metadata.collect()))
     }
 
     /// The oid of the type of a composite type's arrays.
-    fn array_of_record(&self, declared: &DataType) -> Option<String> {
+    pub(super) fn array_of_record(&self, declared: &DataType) -> Option<String> {
         let DataType::Custom(name, _) = declared else {
             return None;
         };
@@ -140,7 +143,8 @@ impl Binder {
         })?;
         let array = if of.oid == oid { "" } else { "[]" };
         let (schema, name) = (quote::name(&of.schema_name), quote::name(&of.name));
-        self.field_of_type(&parsed(&format!("{schema}.{name}{array}")).ok()?).ok()
+        self.field_of_type(&parsed(&format!("{schema}.{name}{array}")).ok()?)
+            .ok()
     }
 
     /// The oid of a composite type, or of a relation's rows.

@@ -152,7 +152,11 @@ impl Resolver<'_> {
         }
         let mut made = Vec::with_capacity(2 * columns.len() + 1);
         let oid = self.binder.oid_of_record(data_type);
-        made.extend(oid.map(|oid| Expr::Value(Value::Number(oid.to_string(), false).into())));
+        if let Some(oid) = oid {
+            // 0: there is no type of its arrays.
+            let array = self.binder.array_of_record(data_type).unwrap_or_else(|| "0".into());
+            made.extend([oid.to_string(), array].map(|oid| Expr::Value(Value::Number(oid, false).into())));
+        }
         for ((name, declared), value) in columns.iter().zip(values) {
             made.push(text(name));
             made.push(self.cast_to(value, declared)?);

@@ -43,20 +43,21 @@ pub(super) fn types(binder: &Binder) -> Vec<Row> {
                     "typtypmod": -1_i64,
                 },
             ),
-            array(binder, (of.array_oid, &of.schema_name, &of.array_type_name), (of.oid, "i")),
+            array(
+                binder,
+                (of.array_oid, &of.schema_name, &of.array_type_name),
+                (of.oid, "i"),
+            ),
         ]
     };
     let others = binder.snapshot.objects().values().filter_map(|object| match object {
         Object::Domain(of) => Some(domain(binder, of)),
-        Object::Composite(of) => Some(composite(
-            binder,
-            (of.oid, &of.schema_name, &of.name),
-            of.array_oid,
-        )),
+        Object::Composite(of) => Some(composite(binder, (of.oid, &of.schema_name, &of.name), of.array_oid)),
         _ => None,
     });
     let rows_of = relations(binder).filter(|relation| has_row_type(relation));
-    let rows_of = rows_of.map(|relation| composite(binder, (relation.oid(), relation.schema_name(), relation.name()), 0));
+    let rows_of =
+        rows_of.map(|relation| composite(binder, (relation.oid(), relation.schema_name(), relation.name()), 0));
     let arrays = composites(binder).map(|of| {
         let name = format!("_{}", of.name);
         array(binder, (of.array_oid, &of.schema_name, &name), (of.oid, "d"))

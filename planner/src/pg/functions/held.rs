@@ -2,7 +2,10 @@
 //! that of an enum says a zone that there is not.
 
 use super::enums::holds_enums;
+use super::json::is_json;
+use crate::pg::types::type_oid;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::metadata::{FieldMetadata, ScalarAndMetadata};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{ParamValues, Result, ScalarValue};
 use datafusion::logical_expr::expr::Placeholder;
@@ -21,7 +24,14 @@ pub(crate) fn with_values(plan: LogicalPlan, values: &[ScalarValue]) -> Result<L
         true => with_held(plan, values)?,
         false => plan,
     };
-    plan.replace_params_with_values(&ParamValues::from(values.to_vec()))
+    // What only a field says of a type, a literal says by its metadata.
+    let fields = plan.get_parameter_fields()?;
+    let told = values.iter().enumerate().map(|(at, value)| {
+        let field = fields.get(&format!("${}", at + 1)).and_then(Option::as_ref);
+        let field = field.filter(|field| type_oid(field).is_some() || is_json(field));
+        ScalarAndMetadata::new(value.clone(), field.map(|field| FieldMetadata::new_from_field(field)))
+    });
+    plan.replace_params_with_values(&ParamValues::List(told.collect()))
 }
 
 fn with_held(plan: LogicalPlan, values: &[ScalarValue]) -> Result<LogicalPlan> {

@@ -88,7 +88,10 @@ pub(crate) fn made_up(code: &str) -> Result<SqlState> {
         return Ok(SqlState(known));
     }
     if states.len() == STATES_MAX {
-        return Err(SqlError::new(state::PROGRAM_LIMIT_EXCEEDED, "too many different SQLSTATEs"));
+        return Err(SqlError::new(
+            state::PROGRAM_LIMIT_EXCEEDED,
+            "too many different SQLSTATEs",
+        ));
     }
     let own: &'static str = Box::leak(code.to_string().into_boxed_str());
     states.insert(own);
@@ -322,8 +325,10 @@ impl Parser<'_> {
                 self.next();
                 StepKind::Execute(text)
             }
-            "loop" | "while" | "for" | "foreach" | "exit" | "continue" | "case" | "get" | "assert" | "open" | "move"
-            | "fetch" | "close" | "call" | "commit" | "rollback" => return Err(unsupported(&word.to_uppercase())),
+            "loop" | "while" | "for" | "foreach" | "exit" | "continue" | "case" | "get" | "assert" | "open"
+            | "move" | "fetch" | "close" | "call" | "commit" | "rollback" => {
+                return Err(unsupported(&word.to_uppercase()));
+            }
             "" => return Err(self.near()),
             _ => self.sql()?,
         };
@@ -407,7 +412,15 @@ impl Parser<'_> {
             loop {
                 let name = self.word();
                 const OPTIONS: [&str; 9] = [
-                    "message", "detail", "hint", "errcode", "column", "constraint", "datatype", "table", "schema",
+                    "message",
+                    "detail",
+                    "hint",
+                    "errcode",
+                    "column",
+                    "constraint",
+                    "datatype",
+                    "table",
+                    "schema",
                 ];
                 if !OPTIONS.contains(&name.as_str()) {
                     let message = format!("unrecognized RAISE statement option at or near \"{}\"", self.token());

@@ -197,6 +197,13 @@ pub(super) static KNOWN: &[Known] = &[
         "There is no two-phase commit.",
     ),
     known(
+        "password_encryption",
+        "scram-sha-256",
+        Check::OneOf(&["md5", "scram-sha-256"]),
+        false,
+        "No effect: verifiers of passwords are SCRAM's.",
+    ),
+    known(
         "pg_stat_statements.max",
         "5000",
         Check::Fixed,

@@ -67,6 +67,9 @@ pub(crate) fn type_oid(field: &Field) -> Option<u32> {
 /// Metadata that names a `pg_type.oid` with no storage type (oid, name, regclass).
 pub(crate) const OID_KEY: &str = "tenon.oid";
 
+/// Beside it, in the metadata of composite values: the `pg_type.oid` of the type of their arrays.
+pub(crate) const ARRAY_OID_KEY: &str = "tenon.array_oid";
+
 /// The array type's oid of an element type's.
 pub(crate) fn array_oid(element: u32) -> u32 {
     match element {

@@ -4,7 +4,7 @@ mod describe;
 pub(crate) mod planner;
 
 pub use describe::pg_type;
-pub(crate) use describe::{OID_KEY, describe, type_for_oid, type_oid};
+pub(crate) use describe::{ARRAY_OID_KEY, OID_KEY, describe, type_for_oid, type_oid};
 
 use datafusion::arrow::datatypes::DataType;
 use tenon_storage::SqlType;

@@ -222,7 +222,10 @@ async fn raised(session: &mut Session, raise: &Raise, handled: Option<&SqlError>
     let mut subject = tenon_storage::Subject::default();
     for (at, (option, expression)) in raise.options.iter().enumerate() {
         let again = raise.options[..at].iter().any(|(own, _)| own == option);
-        if again || (option == "message" && raise.format.is_some()) || (option == "errcode" && raise.condition.is_some()) {
+        if again
+            || (option == "message" && raise.format.is_some())
+            || (option == "errcode" && raise.condition.is_some())
+        {
             let message = format!("RAISE option already specified: {}", option.to_uppercase());
             return Err(within(SqlError::new(state::SYNTAX_ERROR, message), "", place));
         }

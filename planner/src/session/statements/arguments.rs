@@ -1,7 +1,7 @@
 //! The types of parameters that stand as arguments of functions which have one type there, whatever the others are.
 
 use super::last;
-use datafusion::sql::sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, ObjectName, Value};
+use datafusion::sql::sqlparser::ast::{DataType, Expr, FunctionArg, FunctionArgExpr, ObjectName, Value};
 use tenon_storage::SqlType;
 
 use SqlType::{Bool, Date, Float8, Inet, Int4, Int8, MacAddr8, Numeric, Text, Timestamp, TimestampTz};
@@ -53,13 +53,24 @@ pub(super) fn type_of(name: &ObjectName, arguments: &[FunctionArg], number: usiz
     if own_name == "generate_series" {
         // An integer beside it makes it one.
         let is_integer = |argument: &FunctionArg| match argument {
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value))) => {
-                matches!(&value.value, Value::Number(digits, _) if digits.parse::<i32>().is_ok())
-            }
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => is_integer_literal(expr),
             _ => false,
         };
         return arguments.iter().any(is_integer).then_some(Int4);
     }
     let (_, types) = FUNCTIONS.iter().find(|(own, _)| *own == own_name)?;
     types.get(number).copied()
+}
+
+/// Whether an expression is an integer as it is written, or as the cast that such a literal has become.
+fn is_integer_literal(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(value) => matches!(&value.value, Value::Number(digits, _) if digits.parse::<i32>().is_ok()),
+        Expr::Cast {
+            expr,
+            data_type: DataType::Int4(None),
+            ..
+        } => is_integer_literal(expr),
+        _ => false,
+    }
 }

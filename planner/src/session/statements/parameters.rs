@@ -1,7 +1,7 @@
 //! The types of `$1`, `$2`, ...: declared by the client, said by a cast, inferred by the planner, else text.
 
 use super::arguments;
-use crate::catalog::bind::Binder;
+use crate::catalog::bind::{Binder, parsed_type};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::from_datafusion;
 use crate::pg::functions::constant::is_void;
@@ -112,6 +112,9 @@ impl VisitorMut for Deepened<'_> {
             && let Value::Placeholder(id) = &value.value
             && let Some(dimensions) = index(id).and_then(|at| self.0.get(at))
         {
+            if let Some(item) = item_of_array(data_type) {
+                *data_type = ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(Box::new(item), None));
+            }
             let mut declared = 0;
             let mut of = &*data_type;
             while let ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(item, _)) = of {
@@ -126,6 +129,20 @@ impl VisitorMut for Deepened<'_> {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// The type of whose arrays a name of the system, such as `pg_catalog._int4`, is.
+fn item_of_array(declared: &ast::DataType) -> Option<ast::DataType> {
+    let ast::DataType::Custom(name, arguments) = declared else {
+        return None;
+    };
+    let last = name.0.last()?.as_ident()?.value.strip_prefix('_')?;
+    let element = PgTypePlanner.plan_type_field(&parsed_type(last).ok()?).ok()??;
+    let array = PgTypePlanner.plan_type_field(declared).ok()??;
+    let is_array = matches!(array.data_type(), DataType::List(item) if item.data_type() == element.data_type());
+    (is_array && arguments.is_empty())
+        .then(|| parsed_type(last).ok())
+        .flatten()
 }
 
 /// An array's field with so many dimensions; that of another type as it is.

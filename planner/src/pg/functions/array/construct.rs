@@ -7,14 +7,17 @@ use super::poly::{common, is_text};
 use crate::pg::error::{SqlError, SqlState, state};
 use crate::pg::errors::to_datafusion;
 use crate::pg::functions::common::is_unknown;
+use crate::pg::types::{ARRAY_OID_KEY, OID_KEY};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
-use datafusion::arrow::datatypes::{DataType, Int32Type};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int32Type};
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 use tenon_storage::range::is_range;
+use tenon_storage::{ArrayType, SqlType};
 
 /// `ARRAY[items]`; of arrays, one of a dimension more.
 pub(crate) fn constructor(items: Vec<Expr>) -> Result<Expr> {
@@ -29,6 +32,24 @@ pub(crate) fn constructor(items: Vec<Expr>) -> Result<Expr> {
         return Err(to_datafusion(error.hint(hint)));
     }
     Ok(CONSTRUCTOR.call(items))
+}
+
+/// The metadata of an array of items whose types are one, where it takes more than the Arrow type to say which.
+fn array_metadata(items: &[FieldRef], of: &DataType) -> Option<HashMap<String, String>> {
+    let mut known = items.iter().filter(|own| !own.data_type().is_null());
+    let first = known.next()?;
+    if let Some(oid) = first.metadata().get(ARRAY_OID_KEY) {
+        let same = known.all(|own| own.metadata().get(ARRAY_OID_KEY) == Some(oid));
+        return same.then(|| HashMap::from([(OID_KEY.to_string(), oid.clone())]));
+    }
+    let array = match SqlType::from_field(first)? {
+        item @ SqlType::Json => ArrayType::of_items(item),
+        SqlType::Array(inner) if inner.element() == SqlType::Json => inner.with_dimensions(inner.dimensions() + 1),
+        _ => return None,
+    };
+    let same = known.all(|own| SqlType::from_field(own) == SqlType::from_field(first));
+    let field = SqlType::Array(array).field("", true);
+    (same && field.data_type() == of).then(|| field.metadata().clone())
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -85,6 +106,14 @@ impl ScalarUDFImpl for Constructor {
             Some(own) => Ok(list_type(own, 1)),
             None => plan_err!("ARRAY takes items"),
         }
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let types: Vec<DataType> = args.arg_fields.iter().map(|own| own.data_type().clone()).collect();
+        let of = self.return_type(&types)?;
+        // What only a field says of its items' type: of texts that they are json, of records whose type they have.
+        let metadata = array_metadata(args.arg_fields, &of).unwrap_or_default();
+        Ok(Arc::new(Field::new(self.name(), of, true).with_metadata(metadata)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

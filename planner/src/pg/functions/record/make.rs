@@ -1,6 +1,6 @@
 //! `ROW(...)`: a record of its arguments, which are called f1, f2 and so on; and one whose columns have names.
 
-use crate::pg::types::OID_KEY;
+use crate::pg::types::{ARRAY_OID_KEY, OID_KEY};
 use datafusion::arrow::array::{ArrayRef, StructArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// A record of names and values in turn. A name that no client can write.
 pub(crate) const RECORD: &str = "\u{1}record";
-/// The same of a composite type, whose oid stands before them.
+/// The same of a composite type, whose oid and that of its arrays' type stand before them.
 pub(crate) const COMPOSITE: &str = "\u{1}composite";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,7 +54,7 @@ impl Make {
         let (first, step) = match self.kind {
             Kind::Row => (0, 1),
             Kind::Record => (1, 2),
-            Kind::Composite => (2, 2),
+            Kind::Composite => (3, 2),
         };
         all.iter().skip(first).step_by(step)
     }
@@ -93,7 +93,7 @@ impl ScalarUDFImpl for Make {
         let name = |at: usize| match self.kind {
             Kind::Row => format!("f{}", at + 1),
             Kind::Record => written(2 * at),
-            Kind::Composite => written(2 * at + 1),
+            Kind::Composite => written(2 * at + 2),
         };
         let fields = self.values(args.arg_fields).enumerate().map(|(at, own)| {
             let field = Field::new(name(at), kept(own.data_type()), true);
@@ -104,10 +104,12 @@ impl ScalarUDFImpl for Make {
             }
         });
         let fields: Fields = fields.collect();
-        let oid = args.scalar_arguments.first().filter(|_| self.kind == Kind::Composite);
-        let oid = oid.and_then(|oid| Some((OID_KEY.to_string(), (*oid)?.to_string())));
+        let oid = |at: usize| Some(args.scalar_arguments.get(at).copied()??.to_string());
+        let own = [(OID_KEY, oid(0)), (ARRAY_OID_KEY, oid(1).filter(|oid| oid != "0"))];
+        let own = own.into_iter().filter(|_| self.kind == Kind::Composite);
+        let oids = own.filter_map(|(key, oid)| Some((key.to_string(), oid?)));
         let record = Field::new(self.name(), DataType::Struct(fields), false);
-        Ok(Arc::new(record.with_metadata(oid.into_iter().collect())))
+        Ok(Arc::new(record.with_metadata(oids.collect())))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
