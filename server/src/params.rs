@@ -37,6 +37,11 @@ pub fn decode(
     let Some(bytes) = &parameter.value else {
         return ScalarValue::try_from(data_type).map_err(|e| mismatch(number, e));
     };
+    if matches!(pg.oid, oid::RECORD | oid::RECORD_ARRAY) {
+        return Err(SqlError::unsupported_as(
+            "input of anonymous composite types is not implemented",
+        ));
+    }
     let value = match (element_of(pg.oid, data_type), parameter.format) {
         (None, Format::Text) => text(utf8(&charset.decode(bytes)?)?, pg.oid, data_type, conventions, number)?,
         (None, Format::Binary) => binary(bytes, pg.oid, data_type, number, charset)?,

@@ -42,6 +42,17 @@ async def main():
     expect(await conn.fetchval("SELECT ARRAY['a', NULL]"), ["a", None])
     async with conn.transaction():
         expect([r["id"] async for r in conn.cursor("SELECT id FROM t ORDER BY id", prefetch=10)], list(range(1, 102)))
+    async with conn.transaction():
+        cursor = await conn.cursor("SELECT id FROM t ORDER BY id")
+        expect(await cursor.forward(3), 3)
+        expect((await cursor.fetchrow())["id"], 4)
+        expect(await cursor.forward(1000), 97)
+        expect(await cursor.fetchrow(), None)
+    await conn.execute("CREATE TYPE place AS (name text, spots int[])")
+    expect(await conn.fetchval("SELECT $1::place", ("here", [1, 2])), ("here", [1, 2]))
+    expect(await conn.fetchval("SELECT $1::place[]", [("here", None), None]), [("here", None), None])
+    await conn.execute("DROP TYPE place")
+    expect(await conn.fetch("SELECT generate_series(0, $1)", 2), [(0,), (1,), (2,)])
     try:
         async with conn.transaction():
             await conn.execute("DELETE FROM t")

@@ -7,6 +7,8 @@ from decimal import Decimal
 
 import psycopg
 from psycopg import sql
+from psycopg.types.composite import CompositeInfo, register_composite
+from psycopg.types.json import Json
 from psycopg.types.multirange import Int4Multirange, MultirangeInfo
 from psycopg.types.range import DateRange, Int4Range, NumericRange, RangeInfo
 
@@ -95,6 +97,22 @@ with psycopg.connect(DSN, autocommit=True) as conn:
     conn.add_notice_handler(lambda notice: notices.append(notice.sqlstate))
     conn.execute("COMMIT")
     expect(notices, ["25P01"])
+    told = []
+    conn.add_notice_handler(lambda notice: told.append((notice.severity, notice.message_primary, notice.context)))
+    conn.execute("DO $$ BEGIN RAISE WARNING 'so %', 1 + 1; END $$")
+    expect(told, [("WARNING", "so 2", "PL/pgSQL function inline_code_block line 1 at RAISE")])
+    conn.execute("CREATE TYPE place AS (name text, spots int[])")
+    register_composite(CompositeInfo.fetch(conn, "place"), conn)
+    place = conn.execute("SELECT ROW('a \"b\"', ARRAY[1, NULL])::place").fetchone()[0]
+    expect((place.name, place.spots), ('a "b"', [1, None]))
+    for binary in (False, True):
+        cur = conn.cursor(binary=binary)
+        mark = "%b" if binary else "%t"
+        expect(cur.execute(f"SELECT {mark}, ({mark}).spots", [place, place]).fetchone(), (place, [1, None]))
+        found = cur.execute(f"SELECT {mark}::place[]", [[place, place]]).fetchone()[0]
+        expect((found, type(found[0])), ([place, place], type(place)))
+        expect(cur.execute(f"SELECT ARRAY[{mark}::json]", [Json({"a": [1]})]).fetchone()[0], [{"a": [1]}])
+    conn.execute("DROP TYPE place")
     with conn.pipeline():
         results = [conn.execute("SELECT %s::int", [i]) for i in range(50)]
         expect([r.fetchone()[0] for r in results], list(range(50)))

@@ -51,6 +51,8 @@ impl VisitorMut for Resolver<'_> {
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
         match expr {
             Expr::Cast { expr: inner, .. } => row_value(inner),
+            Expr::BinaryOp { left, right, .. } if is_parameter(right) => row_value(left),
+            Expr::BinaryOp { left, right, .. } if is_parameter(left) => row_value(right),
             Expr::CompoundFieldAccess { root, .. } => row_value(root),
             Expr::Array(array) => array.elem.iter_mut().for_each(row_value),
             Expr::Function(call) => arguments(call).for_each(row_value),
@@ -74,6 +76,10 @@ impl VisitorMut for Resolver<'_> {
         let replaced = self.populated(factor);
         replace(factor, replaced)
     }
+}
+
+fn is_parameter(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)))
 }
 
 fn arguments(call: &mut Function) -> impl Iterator<Item = &mut Expr> {

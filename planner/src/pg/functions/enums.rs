@@ -1,5 +1,6 @@
 //! Functions of enums: `enum_first`, `enum_last`, `enum_range`; and values of one version of a type in another.
 
+use super::record::{COMPOSITE, RECORD};
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
 use crate::pg::semantics::fields;
@@ -82,8 +83,13 @@ pub(crate) fn computed_late(mut call: ScalarFunction, schema: &DFSchema) -> Resu
     let made = |types: &[DataType]| types.iter().any(|own| EnumType::of(own).is_some() || holds_enums(own));
     let constant = !call.args.iter().any(|own| own.any_column_refs() || own.is_volatile());
     let is_late = constant && made(&types) && holds_enums(&Expr::ScalarFunction(call.clone()).get_type(schema)?);
-    if is_late && let Some(first) = call.args.first_mut() {
-        *first = late(std::mem::take(first));
+    // What a record's columns are called, and its type, are literals before its values.
+    let one = match call.name() {
+        RECORD | COMPOSITE => call.args.last_mut(),
+        _ => call.args.first_mut(),
+    };
+    if is_late && let Some(one) = one {
+        *one = late(std::mem::take(one));
     }
     Ok(Transformed::new_transformed(call, is_late))
 }

@@ -1,4 +1,6 @@
 //! The part of PL/pgSQL that DO runs: blocks with handlers, IF, RAISE, PERFORM, EXECUTE and statements; no variables.
+//!
+//! More than 400 lines because it is one grammar.
 
 mod conditions;
 
@@ -440,9 +442,10 @@ impl Parser<'_> {
         Ok(raise)
     }
 
-    /// The text up to a semicolon, one of the words, or a comma, that stands in no parentheses.
+    /// The text up to a semicolon, one of the words, or a comma, that stands in no parentheses; as in PostgreSQL, THEN of a
+    /// CASE is one of the words too.
     fn until(&mut self, words: &[&str], comma: bool) -> Result<String> {
-        let (mut depth, mut cases) = (0_usize, 0_usize);
+        let mut depth = 0_usize;
         let first = self.at;
         loop {
             let word = self.word();
@@ -452,9 +455,7 @@ impl Parser<'_> {
                 Token::Comma if comma && depth == 0 => break,
                 Token::LParen | Token::LBracket => depth += 1,
                 Token::RParen | Token::RBracket => depth = depth.saturating_sub(1),
-                _ if depth == 0 && cases == 0 && words.contains(&word.as_str()) => break,
-                _ if word == "case" => cases += 1,
-                _ if word == "end" => cases = cases.saturating_sub(1),
+                _ if depth == 0 && words.contains(&word.as_str()) => break,
                 _ => {}
             }
             self.next();
