@@ -19,7 +19,7 @@ use tenon_storage::datetime::{Conventions, timetz_bytes};
 use tenon_storage::network;
 use tenon_storage::numeric::Numeric;
 use tenon_storage::parse::{nested_offsets, parse_array, parse_scalar_by};
-use tenon_storage::range;
+use tenon_storage::range::{self, is_range};
 use tenon_storage::{EnumType, SqlType};
 
 /// Decodes parameter `number` (from 1) of the type that the client was told, as a scalar of the plan's own type.
@@ -264,8 +264,16 @@ fn sql_type(oid: u32, data_type: &DataType) -> Option<SqlType> {
     })
 }
 
+/// The columns of a record's type; ranges are carried as such, too.
+fn record_fields(data_type: &DataType) -> Option<&Fields> {
+    match data_type {
+        DataType::Struct(fields) if !is_range(data_type) => Some(fields),
+        _ => None,
+    }
+}
+
 fn text(text: &str, oid: u32, data_type: &DataType, conventions: &Conventions, number: usize) -> Result<ScalarValue> {
-    if let DataType::Struct(fields) = data_type {
+    if let Some(fields) = record_fields(data_type) {
         let values = parse_record(text, fields.len())?.into_iter();
         let values = values.map(|value| value.map(Bytes::from)).collect();
         return record(fields, values, Format::Text, number, (conventions, Charset::default()));
@@ -293,7 +301,7 @@ fn binary(bytes: &[u8], oid: u32, data_type: &DataType, number: usize, charset: 
             number,
         );
     }
-    if let DataType::Struct(fields) = data_type {
+    if let Some(fields) = record_fields(data_type) {
         let values = binary_columns(bytes, fields, number)?;
         return record(
             fields,

@@ -238,6 +238,14 @@ impl Flow {
         if data_type != DataType::Utf8View {
             return Col::handed_on(&data_type, (scan, column), position);
         }
+        if table.segments().is_empty() {
+            // It has no row that could be read: those of a join are missing.
+            let none = Given::new(data_type.clone(), "Text()".into(), Some("true".into()), None);
+            return Col {
+                given: none,
+                ..Col::handed_on(&data_type, (scan, column), position)
+            };
+        }
         let input = fragment.column(scan, column);
         let (column_at, tiles_at) = (self.input(input), self.input(Input::Tiles(scan)));
         let arguments = format!("p, {column_at}, {tiles_at}, {position}");

@@ -1,6 +1,7 @@
 //! `pg_type.oid` of the built-in types that the wire knows, and what RowDescription says of them.
 
 use arrow::datatypes::DataType;
+use tenon_storage::range::is_range;
 use tenon_storage::{EnumType, SqlType};
 
 pub const BOOL: u32 = 16;
@@ -114,7 +115,7 @@ pub fn record_of(array: u32, data_type: &DataType) -> Option<u32> {
     while let DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) = leaf {
         leaf = item.data_type();
     }
-    let is_array = leaf != data_type && matches!(leaf, DataType::Struct(_));
+    let is_array = leaf != data_type && matches!(leaf, DataType::Struct(_)) && !is_range(leaf);
     (is_array && array != RECORD_ARRAY)
         .then(|| array.checked_sub(1))
         .flatten()

@@ -136,21 +136,27 @@ fn within(mut error: SqlError, text: &str, place: String) -> SqlError {
     error
 }
 
-/// Runs the statements of a text; gives the rows of the last one. `drops_rows`: those of a query may be dropped.
-async fn statement(session: &mut Session, text: &str, drops_rows: bool) -> Result<Vec<RecordBatch>> {
-    let mut batches = Vec::new();
+/// Runs the statements of a text; gives the first rows of the last one, and drops the others. `drops_rows`: those of a query may
+/// be dropped.
+async fn statement(session: &mut Session, text: &str, drops_rows: bool) -> Result<Option<RecordBatch>> {
+    let mut first = None;
     for statement in parse(text)? {
         check(&statement)?;
         let prepared = Prepared::without_parameters(statement);
         let outcome = Box::pin(super::run(session, &prepared, &[])).await?;
-        batches = match outcome {
-            Outcome::Rows { stream, .. } => stream.try_collect().await?,
-            Outcome::Command(_) | Outcome::Empty => Vec::new(),
+        first = None;
+        match outcome {
+            Outcome::Rows { mut stream, .. } => {
+                while let Some(batch) = stream.try_next().await? {
+                    first = first.or(Some(batch).filter(|batch| batch.num_rows() > 0));
+                }
+            }
+            Outcome::Command(_) | Outcome::Empty => {}
             Outcome::CopyIn(_) | Outcome::CopyOut(_) => {
                 let message = "cannot COPY to/from client in PL/pgSQL";
                 return Err(SqlError::unsupported_as(message));
             }
-        };
+        }
         super::references::at_statement_end(session).await?;
         let is_query = matches!(&prepared.statement.kind, Kind::Sql(tree) if super::is_plain_query(tree));
         if is_query && !drops_rows {
@@ -159,7 +165,7 @@ async fn statement(session: &mut Session, text: &str, drops_rows: bool) -> Resul
             return Err(SqlError::new(state::SYNTAX_ERROR, message).hint(hint));
         }
     }
-    Ok(batches)
+    Ok(first)
 }
 
 /// What takes no part in a transaction is not run within a statement.
@@ -176,8 +182,7 @@ fn check(statement: &Statement) -> Result<()> {
 
 /// The only value of an expression, as text.
 async fn value(session: &mut Session, expression: &str) -> Result<Option<String>> {
-    let batches = statement(session, &format!("SELECT ({expression})::text"), true).await?;
-    let Some(batch) = batches.iter().find(|batch| batch.num_rows() > 0) else {
+    let Some(batch) = statement(session, &format!("SELECT ({expression})::text"), true).await? else {
         return Ok(None);
     };
     let texts = cast(batch.column(0), &DataType::Utf8View).map_err(|error| crate::pg::errors::from_arrow(&error))?;
