@@ -25,6 +25,9 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
 use tenon_storage::types::NUMERIC;
 
+/// What names of lists begin with that hold no more than what counts: another pass leaves these alone.
+const ORDERED: &str = "__ordered";
+
 #[derive(Debug)]
 pub(crate) struct NumberedOrderedSets;
 
@@ -94,7 +97,7 @@ fn numbered(projection: &Projection, config: &dyn OptimizerConfig) -> Result<Opt
     let (keys, results) = outputs.split_at(outputs.len().saturating_sub(aggr_expr.len()));
     let of_keys = |column: &Column| keys.iter().position(|key| key == column);
     let mut lists: Vec<&Column> = results.iter().collect();
-    lists.retain(|list| list_of(aggregate, results, list).is_some());
+    lists.retain(|list| !list.name.starts_with(ORDERED) && list_of(aggregate, results, list).is_some());
     // What is used otherwise stays whole.
     let above = || {
         let conditions = filters.iter().map(|filter| &filter.predicate);
@@ -333,7 +336,7 @@ impl Numbering<'_> {
     }
 
     fn call(&mut self, call: AggregateFunction) -> Expr {
-        let name = self.config.alias_generator().next("__ordered");
+        let name = self.config.alias_generator().next(ORDERED);
         self.calls.push(Expr::AggregateFunction(call).alias(&name));
         col(name)
     }

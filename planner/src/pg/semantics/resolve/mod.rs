@@ -6,6 +6,7 @@
 //! - `neighbours`: expressions that get one type (IN, BETWEEN, CASE, COALESCE), before type coercion;
 //! - `sets`: the columns of UNION, INTERSECT, EXCEPT and of subqueries after IN.
 
+mod carried;
 mod casts;
 mod neighbours;
 mod operands;
