@@ -200,7 +200,9 @@ fn parse_decimal_any(text: &[u8], precision: u8, scale: i8) -> Result<i128, Inva
     let kept = whole.len() as i64 + exponent + i64::from(scale);
     let mut value = 0_i128;
     for byte in digits().take(kept.max(0) as usize) {
-        let next = value.checked_mul(10).map(|tens| tens + i128::from(byte - b'0'));
+        let next = value
+            .checked_mul(10)
+            .and_then(|tens| tens.checked_add(i128::from(byte - b'0')));
         value = next.filter(|next| *next < POWERS[38]).ok_or(Invalid::OutOfRange)?;
     }
     let written = (whole.len() + fraction.len()) as i64;
