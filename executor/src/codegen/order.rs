@@ -141,8 +141,8 @@ impl Translator {
         Ok(Some(ordered))
     }
 
-    /// The place of a row's text among these, in their order.
-    pub fn text_place(&mut self, expr: &PhysicalExprRef) -> Translated<Option<CodeNames>> {
+    /// The place of a row's text among these, in their order, and how many they are.
+    pub fn text_place(&mut self, expr: &PhysicalExprRef) -> Translated<Option<(CodeNames, usize)>> {
         if let Some(index) = expr.downcast_ref::<Column>().map(Column::index)
             && let Some(texts) = self.texts_of(index)
             && !texts.is_empty()
@@ -150,17 +150,17 @@ impl Translator {
         {
             let ranks: ArrayRef = Arc::new(Int32Array::from(ranks(&texts)?));
             let code = self.array(&ranks, &own.code)?.value;
-            return Ok(Some(CodeNames { code, ..own }));
+            return Ok(Some((CodeNames { code, ..own }, texts.len())));
         }
         Ok(None)
     }
 
     fn ascending(&mut self, expr: &PhysicalExprRef) -> Translated<Ascending> {
-        if let Some(CodeNames { code, null }) = self.text_place(expr)? {
+        if let Some((CodeNames { code, null }, texts)) = self.text_place(expr)? {
             return Ok(Ascending {
                 word: format!("(u64){code}"),
                 null,
-                range: (0, i32::MAX.into()),
+                range: (0, texts as i128 - 1),
                 tells: Tells::All,
             });
         }

@@ -107,9 +107,8 @@ fn extreme_word(
     arg: &PhysicalExprRef,
     bound: &mut Option<i128>,
 ) -> Translated<(String, [String; 2], Option<String>)> {
-    if let Some(texts) = flow.translator.ordered_texts(arg)? {
-        let place = flow.translator.text_place(arg)?.ok_or("a text without a place")?;
-        let ends = [0, texts.len() - 1].map(|place| format!("{place}ull"));
+    if let Some((place, texts)) = flow.translator.text_place(arg)? {
+        let ends = [0, texts - 1].map(|place| format!("{place}ull"));
         return Ok((format!("(u64){}", place.code), ends, place.null));
     }
     let value = flow.translator.translate(arg)?;

@@ -79,16 +79,17 @@ fn operator_of_ranges(name: &str) -> Option<BinaryOperator> {
     };
     // What is of the same sort on both sides has no name of it, but for multiranges of what ranges have too.
     let bare = name.strip_suffix("_multirange").or_else(|| name.strip_suffix("_range"));
+    let is_pair = bare.is_some() || !beside;
     Some(match (bare.unwrap_or(name), bare.is_some()) {
-        ("contains", _) if bare.is_some() || !beside => BinaryOperator::AtArrow,
+        ("contains", _) if is_pair => BinaryOperator::AtArrow,
         ("contains_elem", false) => BinaryOperator::AtArrow,
-        ("contained_by", _) if bare.is_some() || !beside => BinaryOperator::ArrowAt,
-        ("overlaps", _) if bare.is_some() || !beside => BinaryOperator::PGOverlap,
-        ("before", _) if bare.is_some() || !beside => BinaryOperator::PGBitwiseShiftLeft,
-        ("after", _) if bare.is_some() || !beside => BinaryOperator::PGBitwiseShiftRight,
-        ("overleft", _) if bare.is_some() || !beside => custom("&<"),
-        ("overright", _) if bare.is_some() || !beside => custom("&>"),
-        ("adjacent", _) if bare.is_some() || !beside => custom("-|-"),
+        ("contained_by", _) if is_pair => BinaryOperator::ArrowAt,
+        ("overlaps", _) if is_pair => BinaryOperator::PGOverlap,
+        ("before", _) if is_pair => BinaryOperator::PGBitwiseShiftLeft,
+        ("after", _) if is_pair => BinaryOperator::PGBitwiseShiftRight,
+        ("overleft", _) if is_pair => custom("&<"),
+        ("overright", _) if is_pair => custom("&>"),
+        ("adjacent", _) if is_pair => custom("-|-"),
         ("union", false) => BinaryOperator::Plus,
         ("intersect", false) => BinaryOperator::Multiply,
         ("minus", false) => BinaryOperator::Minus,

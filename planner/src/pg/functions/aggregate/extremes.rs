@@ -1,9 +1,10 @@
 //! `min` and `max` of floats, of which NaN is the greatest, as in PostgreSQL's order; DataFusion's compare as IEEE does, where what
 //! comes first decides. They are found among integers that have that order.
 
+use super::of_type;
 use datafusion::arrow::array::{ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, FieldRef, Float64Type, Int64Type};
+use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
 use datafusion::logical_expr::function::AccumulatorArgs;
@@ -55,27 +56,6 @@ fn floats(places: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     Ok(cast(&floats, data_type)?)
 }
 
-impl Extreme {
-    /// What `of` makes of the arguments that the function of integers has.
-    fn over_places<R>(&self, args: &AccumulatorArgs, of: impl FnOnce(&AggregateUDF, AccumulatorArgs) -> R) -> R {
-        let as_places =
-            |field: &FieldRef| -> FieldRef { Arc::new(field.as_ref().clone().with_data_type(DataType::Int64)) };
-        let fields: Vec<FieldRef> = args.expr_fields.iter().map(as_places).collect();
-        let args = AccumulatorArgs {
-            return_field: as_places(&args.return_field),
-            schema: args.schema,
-            ignore_nulls: args.ignore_nulls,
-            order_bys: args.order_bys,
-            is_reversed: args.is_reversed,
-            name: args.name,
-            is_distinct: args.is_distinct,
-            exprs: args.exprs,
-            expr_fields: &fields,
-        };
-        of(&self.of_integers, args)
-    }
-}
-
 impl AggregateUDFImpl for Extreme {
     fn name(&self) -> &str {
         self.of_integers.name()
@@ -90,7 +70,7 @@ impl AggregateUDFImpl for Extreme {
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        let places = self.over_places(&args, |own, args| own.accumulator(args))?;
+        let places = of_type(&args, &DataType::Int64, |args| self.of_integers.accumulator(args))?;
         Ok(Box::new(One {
             places,
             data_type: args.return_field.data_type().clone(),
@@ -98,7 +78,9 @@ impl AggregateUDFImpl for Extreme {
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        let places = self.over_places(&args, |own, args| own.create_sliding_accumulator(args))?;
+        let places = of_type(&args, &DataType::Int64, |args| {
+            self.of_integers.create_sliding_accumulator(args)
+        })?;
         Ok(Box::new(One {
             places,
             data_type: args.return_field.data_type().clone(),
@@ -106,11 +88,15 @@ impl AggregateUDFImpl for Extreme {
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
-        self.over_places(&args, |own, args| own.groups_accumulator_supported(args))
+        of_type(&args, &DataType::Int64, |args| {
+            self.of_integers.groups_accumulator_supported(args)
+        })
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
-        let places = self.over_places(&args, |own, args| own.create_groups_accumulator(args))?;
+        let places = of_type(&args, &DataType::Int64, |args| {
+            self.of_integers.create_groups_accumulator(args)
+        })?;
         Ok(Box::new(Groups {
             places,
             data_type: args.return_field.data_type().clone(),

@@ -30,6 +30,7 @@ use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::expr::{
     AggregateFunction, AggregateFunctionParams, WindowFunction, WindowFunctionDefinition,
 };
+use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::{AggregateUDF, Expr, SortExpr};
 use std::sync::Arc;
 use tenon_storage::bits::BITS;
@@ -45,6 +46,23 @@ pub(super) fn functions() -> Vec<AggregateUDF> {
 
 fn fail_out_of_range(message: &str) -> DataFusionError {
     to_datafusion(SqlError::new(state::NUMERIC_VALUE_OUT_OF_RANGE, message))
+}
+
+/// The arguments of the function of another type that computes a call: all are of that type there, and so is the result.
+fn of_type<R>(args: &AccumulatorArgs, data_type: &DataType, of: impl FnOnce(AccumulatorArgs) -> R) -> R {
+    let retyped = |field: &FieldRef| -> FieldRef { Arc::new(field.as_ref().clone().with_data_type(data_type.clone())) };
+    let fields: Vec<FieldRef> = args.expr_fields.iter().map(retyped).collect();
+    of(AccumulatorArgs {
+        return_field: retyped(&args.return_field),
+        schema: args.schema,
+        ignore_nulls: args.ignore_nulls,
+        order_bys: args.order_bys,
+        is_reversed: args.is_reversed,
+        name: args.name,
+        is_distinct: args.is_distinct,
+        exprs: args.exprs,
+        expr_fields: &fields,
+    })
 }
 
 /// The type in which `sum` and `avg` take their one argument: integers in the width that PostgreSQL knows, decimals in

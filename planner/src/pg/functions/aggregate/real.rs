@@ -1,5 +1,6 @@
 //! `sum` of reals, which is a real. It is summed up in double precision.
 
+use super::of_type;
 use datafusion::arrow::array::{ArrayRef, BooleanArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
@@ -25,26 +26,6 @@ pub(super) fn sum() -> Arc<AggregateUDF> {
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Sum {
     signature: Signature,
-}
-
-/// The arguments of the sum of doubles that computes this one.
-fn of_doubles<R>(args: &AccumulatorArgs, of: impl FnOnce(AccumulatorArgs) -> Result<R>) -> Result<R> {
-    let fields: Vec<FieldRef> = args
-        .expr_fields
-        .iter()
-        .map(|field| Arc::new(field.as_ref().clone().with_data_type(DOUBLE)))
-        .collect();
-    of(AccumulatorArgs {
-        return_field: Arc::new(args.return_field.as_ref().clone().with_data_type(DOUBLE)),
-        schema: args.schema,
-        ignore_nulls: args.ignore_nulls,
-        order_bys: args.order_bys,
-        is_reversed: args.is_reversed,
-        name: args.name,
-        is_distinct: args.is_distinct,
-        exprs: args.exprs,
-        expr_fields: &fields,
-    })
 }
 
 fn doubles(values: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
@@ -77,11 +58,13 @@ impl AggregateUDFImpl for Sum {
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(One(of_doubles(&args, |args| sum_udaf().accumulator(args))?)))
+        Ok(Box::new(One(of_type(&args, &DOUBLE, |args| {
+            sum_udaf().accumulator(args)
+        })?)))
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        let sliding = of_doubles(&args, |args| sum_udaf().create_sliding_accumulator(args))?;
+        let sliding = of_type(&args, &DOUBLE, |args| sum_udaf().create_sliding_accumulator(args))?;
         Ok(Box::new(One(sliding)))
     }
 
@@ -90,7 +73,7 @@ impl AggregateUDFImpl for Sum {
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
-        let groups = of_doubles(&args, |args| sum_udaf().create_groups_accumulator(args))?;
+        let groups = of_type(&args, &DOUBLE, |args| sum_udaf().create_groups_accumulator(args))?;
         Ok(Box::new(Groups(groups)))
     }
 
