@@ -16,7 +16,8 @@ pub fn trials() -> Vec<Trial> {
         trial("row_locks::deadlocks", deadlocks),
         trial("row_locks::limits_of_time", limits_of_time),
         trial("row_locks::snapshots", snapshots),
-        trial("row_locks::many_clients", many_clients),
+        trial("row_locks::many_clients", || many_clients(false)),
+        trial("row_locks::many_clients_stored", || many_clients(true)),
     ]
 }
 
@@ -273,13 +274,17 @@ async fn snapshots() -> Result<()> {
 }
 
 /// Sums of what all clients have added are right, whatever was waited for.
-async fn many_clients() -> Result<()> {
+/// Where there is a store, others see what was committed later than it is merged.
+async fn many_clients(is_stored: bool) -> Result<()> {
     let seed: u64 = match std::env::var("TENON_SEED") {
         Ok(seed) => seed.parse()?,
         Err(_) => rand::random(),
     };
     println!("row_locks::many_clients: seed {seed}");
-    let server = Server::start(&[])?;
+    let store = tempfile::tempdir()?;
+    let args = ["--store".to_string(), store.path().display().to_string()];
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let server = Server::start(if is_stored { &args } else { &[] })?;
     let client = server.connect().await?;
     client.batch_execute(TABLES).await?;
     let work = (0..8).map(|number| {

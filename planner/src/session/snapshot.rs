@@ -351,8 +351,5 @@ impl Session {
 
 /// Commits. Those who commit at the same time share a sync, for which no thread waits.
 pub(super) async fn commit(transaction: Transaction) -> Result<()> {
-    match transaction.publish()? {
-        Some(published) => Ok(published.finish().await?),
-        None => Ok(()),
-    }
+    Ok(transaction.finish().await?)
 }

@@ -1,14 +1,15 @@
 //! The current state, replaced whole by each commit.
 
-use super::locks::Locks;
+use super::locks::{Holder, Locks};
 use super::moves::{Move, Moves};
 use super::sequence::SequenceLog;
 use super::state::DatabaseState;
-use super::transaction::Transaction;
+use super::transaction::{Transaction, settle};
 use crate::error::{Result, StorageError};
 use crate::memory::MemoryBudget;
-use crate::store::{Backup, Disk, Inline, Position, Recovered, Store, is_kept};
+use crate::store::{Backup, Disk, Inline, Position, Recovered, Store, Then, is_kept};
 use parking_lot::{Mutex, MutexGuard, RwLock};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,6 +32,15 @@ pub struct Database {
     next_oid: AtomicU32,
     budget: Arc<MemoryBudget>,
     store: Option<Arc<Store>>,
+    /// Transactions that are committed together, with the next sync.
+    waiting: Mutex<Vec<Waiting>>,
+}
+
+/// A small transaction, and who waits for its commit.
+#[derive(Debug)]
+struct Waiting {
+    transaction: Transaction,
+    tell: oneshot::Sender<Result<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -55,6 +65,8 @@ pub struct Published {
     state: Arc<DatabaseState>,
     number: u64,
     position: Option<Position>,
+    /// Whose rows stay locked until all see what became of them: who waits for one would change what is there no more.
+    holder: Option<Arc<Holder>>,
 }
 
 impl Published {
@@ -63,7 +75,7 @@ impl Published {
         if let (Some(store), Some(position)) = (&self.database.store, self.position) {
             store.sync(position)?;
         }
-        drop(self.show());
+        self.show();
         Ok(())
     }
 
@@ -78,43 +90,16 @@ impl Published {
         }
         async {
             match told.await {
-                Ok(shown) => shown.map(drop),
+                Ok(shown) => shown,
                 Err(_) => Err(StorageError::internal("nobody makes commits durable")),
             }
         }
     }
 
-    /// Lets all see the commit, which is durable. Gives what was seen before: the last that holds it may free much.
-    fn show(self) -> Visible {
-        let mut shown = Visible {
-            state: self.state.clone(),
-            number: self.number,
-        };
-        {
-            let mut current = self.database.current.write();
-            // Each commit's state has those before it.
-            if current.number < self.number {
-                std::mem::swap(&mut *current, &mut shown);
-            }
-        }
-        self.checkpoint_if_due();
-        shown
-    }
-
-    fn checkpoint_if_due(&self) {
-        let due = self.database.store.as_ref().is_some_and(|store| store.take_due());
-        if due {
-            let database = self.database.clone();
-            let checkpoint = move || {
-                if let Err(error) = database.checkpoint() {
-                    tracing::error!("checkpoint: {error}");
-                }
-            };
-            let started = std::thread::Builder::new().name("checkpoint".into()).spawn(checkpoint);
-            if let Err(error) = started {
-                tracing::error!("checkpoint: {error}");
-            }
-        }
+    /// Lets all see the commit, which is durable.
+    fn show(self) {
+        self.database.show(self.state, self.number);
+        drop(self.holder);
     }
 }
 
@@ -128,6 +113,7 @@ impl Database {
             next_oid: AtomicU32::new(OID_FIRST),
             budget,
             store: None,
+            waiting: Mutex::default(),
         })
     }
 
@@ -155,6 +141,7 @@ impl Database {
             next_oid: AtomicU32::new(next_oid),
             budget,
             store: Some(store),
+            waiting: Mutex::default(),
         };
         Ok((Arc::new(database), recovered))
     }
@@ -202,14 +189,27 @@ impl Database {
     }
 
     /// Replaces the newest state by what `next` makes of it, beside which it gives the rows that it moves; one caller at a time.
-    /// `prepared`: rows for the store.
+    /// `prepared`: rows for the store; `holder`: what the transaction has locked.
     pub(crate) fn publish(
         self: &Arc<Self>,
         prepared: Inline,
+        holder: Option<Arc<Holder>>,
         next: impl FnOnce(&Arc<DatabaseState>) -> Result<(Arc<DatabaseState>, Vec<Move>)>,
     ) -> Result<Published> {
         let mut tip = self.tip.lock();
         let (state, moves) = next(&tip.state)?;
+        self.advance(&mut tip, state.clone(), moves, prepared)?;
+        Ok(Published {
+            database: self.clone(),
+            state,
+            number: tip.number,
+            position: tip.position,
+            holder,
+        })
+    }
+
+    /// The next state after the newest one, to which rows have moved as it says.
+    fn advance(&self, tip: &mut Tip, state: Arc<DatabaseState>, moves: Vec<Move>, prepared: Inline) -> Result<()> {
         if let Some(store) = &self.store {
             let next_oid = self.next_oid.load(Ordering::Relaxed);
             // One of which the store keeps nothing is seen with those before it.
@@ -220,14 +220,99 @@ impl Database {
             self.locks.follow(&moves);
             known.add(moves);
         }
-        tip.state = state.clone();
+        tip.state = state;
         tip.number += 1;
-        Ok(Published {
-            database: self.clone(),
-            state,
-            number: tip.number,
-            position: tip.position,
-        })
+        Ok(())
+    }
+
+    /// Commits a small transaction together with others, whether or not somebody waits for the future: those who come while
+    /// the store syncs are merged one after the other before the next sync, settled together and written in one record.
+    pub(crate) fn commit_together(
+        self: &Arc<Self>,
+        store: &Store,
+        transaction: Transaction,
+    ) -> impl Future<Output = Result<()>> + Send + use<> {
+        let (tell, told) = oneshot::channel();
+        self.waiting.lock().push(Waiting { transaction, tell });
+        let database = self.clone();
+        store.when_next(move || database.publish_waiting());
+        async {
+            told.await
+                .unwrap_or_else(|_| Err(StorageError::internal("nobody commits")))
+        }
+    }
+
+    /// Publishes the transactions that wait, and gives up to where the store must be durable for them, and what is to be done
+    /// then. None: there are none left.
+    fn publish_waiting(self: &Arc<Self>) -> Option<(Position, Then)> {
+        let waiting = std::mem::take(&mut *self.waiting.lock());
+        let mut tip = self.tip.lock();
+        let (mut state, mut tables, mut merged) = (tip.state.clone(), BTreeSet::new(), Vec::new());
+        for Waiting { transaction, tell } in waiting {
+            match transaction.onto(&state) {
+                Ok(next) => {
+                    state = next;
+                    tables.extend(transaction.changed());
+                    merged.push((tell, transaction));
+                }
+                Err(error) => drop(tell.send(Err(error))),
+            }
+        }
+        if merged.is_empty() {
+            return None;
+        }
+        let moves = tables
+            .into_iter()
+            .filter_map(|oid| settle(&mut state, oid, &self.budget));
+        let moves = moves.flatten().collect();
+        let advanced = self.advance(&mut tip, state.clone(), moves, Inline::default());
+        let (number, position) = (tip.number, tip.position);
+        drop(tip);
+        let database = self.clone();
+        let then = move |synced: Result<()>| {
+            if synced.is_ok() {
+                database.show(state, number);
+            }
+            for (tell, transaction) in merged {
+                // Its rows are free for others.
+                drop(transaction);
+                drop(tell.send(synced.clone()));
+            }
+        };
+        match (advanced, position) {
+            (Ok(()), Some(position)) => return Some((position, Box::new(then))),
+            (advanced, _) => then(advanced),
+        }
+        None
+    }
+
+    /// Lets all see a state that is durable, the one of this commit. The last that holds what was seen before may free much.
+    fn show(self: &Arc<Self>, state: Arc<DatabaseState>, number: u64) {
+        let mut shown = Visible { state, number };
+        {
+            let mut current = self.current.write();
+            // Each commit's state has those before it.
+            if current.number < number {
+                std::mem::swap(&mut *current, &mut shown);
+            }
+        }
+        drop(shown);
+        self.checkpoint_if_due();
+    }
+
+    fn checkpoint_if_due(self: &Arc<Self>) {
+        if self.store.as_ref().is_some_and(|store| store.take_due()) {
+            let database = self.clone();
+            let checkpoint = move || {
+                if let Err(error) = database.checkpoint() {
+                    tracing::error!("checkpoint: {error}");
+                }
+            };
+            let started = std::thread::Builder::new().name("checkpoint".into()).spawn(checkpoint);
+            if let Err(error) = started {
+                tracing::error!("checkpoint: {error}");
+            }
+        }
     }
 
     /// Writes a checkpoint: a start after it reads no log before it. Nothing where there is no store.

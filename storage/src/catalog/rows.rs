@@ -73,10 +73,14 @@ impl TableVersion {
         };
         let mut moves = Vec::new();
         let mut segments = alone.to_vec();
-        for (segment, rebuilt) in others.iter().zip(rebuilt) {
+        for (at, (segment, rebuilt)) in others.iter().zip(rebuilt).enumerate() {
             moves.extend(rebuilt.as_ref().map(|rebuilt| Move::of(segment, rebuilt, 0)));
             segments.push(rebuilt.unwrap_or_else(|| segment.clone()));
-            compact(&mut segments, from, &self.definition, budget, &mut moves);
+            // Single rows of those who committed together become one segment at once.
+            let is_single = |at: usize| others.get(at).is_some_and(|segment| segment.rows() == 1);
+            if !(is_single(at) && is_single(at + 1)) {
+                compact(&mut segments, from, &self.definition, budget, &mut moves);
+            }
         }
         let is_stale = self.statistics.removed * STALE_PART > self.statistics.rows;
         if moves.is_empty() && !is_stale {

@@ -50,7 +50,8 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use syncer::Syncer;
+pub(crate) use syncer::Then;
+use syncer::{Syncer, Wish};
 
 /// A checkpoint is due when the log has grown by so much since the last one.
 const CHECKPOINT_BYTES: u64 = 256 << 20;
@@ -223,7 +224,13 @@ impl Store {
 
     /// Calls back when all up to `position` is durable, or will never be; from another thread.
     pub(crate) fn when_durable(&self, position: Position, then: impl FnOnce(Result<()>) + Send + 'static) {
-        self.syncer.ask(&self.log, position, Box::new(then));
+        self.syncer.ask(&self.log, Wish::Durable(position, Box::new(then)));
+    }
+
+    /// Calls before the next sync, from another thread, and calls back when all up to where that says is durable, or will never
+    /// be.
+    pub(crate) fn when_next(&self, begin: impl FnOnce() -> Option<(Position, Then)> + Send + 'static) {
+        self.syncer.ask(&self.log, Wish::Next(Box::new(begin)));
     }
 
     pub fn is_durable(&self, position: Position) -> bool {

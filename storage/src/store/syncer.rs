@@ -7,18 +7,37 @@
 use super::log::{Log, Position};
 use crate::error::{Result, StorageError};
 use parking_lot::{Condvar, Mutex};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-type Then = Box<dyn FnOnce(Result<()>) + Send>;
+pub type Then = Box<dyn FnOnce(Result<()>) + Send>;
+
+/// What somebody asks for.
+pub(super) enum Wish {
+    /// To be called back when the log is durable up to there, or will never be.
+    Durable(Position, Then),
+    /// To be called before the next sync, for which it may have such a wish.
+    Next(Box<dyn FnOnce() -> Option<(Position, Then)> + Send>),
+}
+
+impl Wish {
+    /// A panic is one of the server's faults: who waits for the wish learns that nobody fulfils it, others are served.
+    fn asked(self) -> Option<(Position, Then)> {
+        match self {
+            Wish::Durable(upto, then) => Some((upto, then)),
+            Wish::Next(begin) => catch_unwind(AssertUnwindSafe(begin)).unwrap_or_default(),
+        }
+    }
+}
 
 /// Nobody waits longer for others to come.
 const PATIENCE_MAX: Duration = Duration::from_millis(1);
 
 #[derive(Default)]
 struct Queue {
-    asked: Vec<(Position, Then)>,
+    asked: Vec<Wish>,
     /// The thread is woken when so many have asked.
     wanted: usize,
     closed: bool,
@@ -38,8 +57,7 @@ pub(super) struct Syncer {
 }
 
 impl Syncer {
-    /// Calls back when the log is durable up to there, or will never be.
-    pub fn ask(&self, log: &Arc<Log>, upto: Position, then: Then) {
+    pub fn ask(&self, log: &Arc<Log>, wish: Wish) {
         let mut thread = self.thread.lock();
         if thread.is_none() {
             let (shared, log) = (self.shared.clone(), log.clone());
@@ -50,13 +68,14 @@ impl Syncer {
                 Ok(started) => *thread = Some(started),
                 Err(error) => {
                     drop(thread);
-                    return then(Err(StorageError::internal(format!("no thread for syncs: {error}"))));
+                    let failed = StorageError::internal(format!("no thread for syncs: {error}"));
+                    return wish.asked().into_iter().for_each(|(_, then)| then(Err(failed.clone())));
                 }
             }
         }
         drop(thread);
         let mut queue = self.shared.queue.lock();
-        queue.asked.push((upto, then));
+        queue.asked.push(wish);
         if queue.asked.len() >= queue.wanted {
             self.shared.changed.notify_one();
         }
@@ -68,13 +87,18 @@ impl Shared {
         // How many the last sync was for, and how long it took.
         let (mut before, mut took) = (0, Duration::ZERO);
         loop {
-            let asked = self.next(before, took);
-            let Some(upto) = asked.iter().map(|(upto, _)| *upto).max() else {
+            let wishes = self.next(before, took);
+            if wishes.is_empty() {
                 return;
+            }
+            before = wishes.len();
+            let asked: Vec<(Position, Then)> = wishes.into_iter().filter_map(Wish::asked).collect();
+            let Some(upto) = asked.iter().map(|(upto, _)| *upto).max() else {
+                continue;
             };
             let began = Instant::now();
             let synced = log.sync(upto);
-            (before, took) = (asked.len(), began.elapsed());
+            took = began.elapsed();
             for (_, then) in asked {
                 then(synced.clone());
             }
@@ -82,7 +106,7 @@ impl Shared {
     }
 
     /// Those whom the next sync is for; none where there is no more.
-    fn next(&self, before: usize, took: Duration) -> Vec<(Position, Then)> {
+    fn next(&self, before: usize, took: Duration) -> Vec<Wish> {
         let mut queue = self.queue.lock();
         let all = queue.asked.len() + before;
         queue.wanted = 1;

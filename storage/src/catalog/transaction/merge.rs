@@ -6,6 +6,7 @@ use super::super::schema::SchemaEntry;
 use super::super::state::{DatabaseState, Relation};
 use super::{Touch, Transaction};
 use crate::error::{ErrorKind, Result, StorageError};
+use crate::memory::MemoryBudget;
 use crate::store::Inline;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,6 +26,17 @@ struct Merged {
     /// Where the rows lie that it takes out of tables that others have changed.
     removed: BTreeMap<u32, Removed>,
     moves: Vec<Move>,
+}
+
+/// Puts the rows of a table in segments that are worth keeping, and gives their moves. None: there is no such table.
+pub(crate) fn settle(state: &mut Arc<DatabaseState>, oid: u32, budget: &Arc<MemoryBudget>) -> Option<Vec<Move>> {
+    let table = state.table_by_oid(oid)?;
+    let version = table.version();
+    let (settled, moves) = table.clone().settled(0, budget);
+    if settled.version() != version {
+        Arc::make_mut(state).put(Relation::Table(settled));
+    }
+    Some(moves)
 }
 
 impl Transaction {
@@ -56,7 +68,8 @@ impl Transaction {
             Some(store) => store.prepare(&self.base, &own.state)?,
             None => Inline::default(),
         };
-        let published = self.database.clone().publish(prepared, |current| {
+        let holder = self.holder.clone();
+        let published = self.database.clone().publish(prepared, holder, |current| {
             if Arc::ptr_eq(current, &self.base) {
                 let own = if is_small { self.settled() } else { own };
                 let moves = own.moves.into_values().flatten().collect();
@@ -66,6 +79,36 @@ impl Transaction {
             Ok((Arc::new(merged.state), merged.moves))
         });
         published.map(Some)
+    }
+
+    /// `commit`, for which no thread waits: those who commit few rows at the same time share a record of the log, all share a
+    /// sync.
+    pub async fn finish(self) -> Result<()> {
+        if let Some(store) = self.database.store()
+            && self.is_dirty()
+            && self.is_small()
+            && !self.changes_meaning()
+        {
+            let store = store.clone();
+            return self.database.clone().commit_together(&store, self).await;
+        }
+        match self.publish()? {
+            Some(published) => published.finish().await,
+            None => Ok(()),
+        }
+    }
+
+    /// What others have committed with the changes of the transaction, its rows in segments of their own.
+    pub(crate) fn onto(&self, current: &Arc<DatabaseState>) -> Result<Arc<DatabaseState>> {
+        match Arc::ptr_eq(current, &self.base) {
+            true => Ok(self.state.clone()),
+            false => Ok(Arc::new(self.merge(current, None)?.state)),
+        }
+    }
+
+    /// The relations that it changes.
+    pub(crate) fn changed(&self) -> impl Iterator<Item = u32> {
+        self.touched.keys().copied()
     }
 
     /// Moves the transaction onto what is committed now, keeping its changes: a new snapshot for the next statement.
@@ -101,17 +144,12 @@ impl Transaction {
             moves: BTreeMap::new(),
         };
         for (oid, touch) in &self.touched {
-            let Some(table) = self.state.table_by_oid(*oid) else {
-                continue;
-            };
             if touch.base.is_none() || touch.rewritten {
                 continue;
             }
-            let (settled, moves) = table.clone().settled(0, self.database.budget());
-            if settled.version() != table.version() {
-                Arc::make_mut(&mut own.state).put(Relation::Table(settled));
+            if let Some(moves) = settle(&mut own.state, *oid, self.database.budget()) {
+                own.moves.insert(*oid, moves);
             }
-            own.moves.insert(*oid, moves);
         }
         own
     }

@@ -17,6 +17,7 @@ mod row_locks;
 mod rows;
 mod views;
 
+pub(crate) use merge::settle;
 pub use references::PendingKeys;
 pub use row_locks::Locked;
 pub use rows::Keys;

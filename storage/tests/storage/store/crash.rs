@@ -4,6 +4,7 @@
 use super::sim::SimDisk;
 use super::{create, dump, insert, open_on};
 use arrow::array::BooleanArray;
+use futures::executor::block_on;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -112,7 +113,11 @@ fn what_was_acknowledged_survives_a_crash_at_any_moment() {
                     let _ = change(&mut random, &mut transaction);
                 }
                 let wanted = dump(transaction.state());
-                match transaction.commit() {
+                let committed = match random.random_bool(0.5) {
+                    true => transaction.commit(),
+                    false => block_on(transaction.finish()),
+                };
+                match committed {
                     Ok(()) => {
                         assert_eq!(dump(&database.snapshot()), wanted);
                         known = wanted;

@@ -8,15 +8,17 @@ mod sim;
 mod types;
 
 use arrow::array::*;
+use arrow::datatypes::Int32Type;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use futures::executor::block_on;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tenon_storage::store::Disk;
 use tenon_storage::{
-    ColumnDef, Database, DatabaseState, EnumType, MemoryBudget, RealDisk, Relation, SqlType, StorageError, TableDef,
-    TableVersion, Transaction,
+    ColumnDef, Database, DatabaseState, EnumType, Keys, MemoryBudget, RealDisk, Relation, SqlType, StorageError,
+    TableDef, TableVersion, Transaction,
 };
 
 pub(crate) fn open(directory: &Path) -> Result<Arc<Database>, StorageError> {
@@ -172,7 +174,10 @@ fn clients_that_commit_at_once_share_syncs() {
                 for round in 0..10 {
                     let mut transaction = database.begin();
                     insert(&mut transaction, "t", &[client * 100 + round]).unwrap();
-                    transaction.commit().unwrap();
+                    match client % 2 {
+                        0 => transaction.commit().unwrap(),
+                        _ => block_on(transaction.finish()).unwrap(),
+                    }
                 }
             });
         }
@@ -184,6 +189,68 @@ fn clients_that_commit_at_once_share_syncs() {
     drop(database);
     disk.restart();
     assert_eq!(dump(&open(directory.path()).unwrap().snapshot()), expected);
+}
+
+/// Those who commit together meet as they do one after the other: of two that took the same row one fails.
+#[test]
+fn who_commits_together_conflicts() {
+    const CLIENTS: i32 = 8;
+    const ROUNDS: i32 = 25;
+    let directory = tempfile::tempdir().unwrap();
+    let disk = Arc::new(sim::SimDisk::new(1));
+    let database = open_on(directory.path(), disk.clone()).unwrap();
+    let mut transaction = database.begin();
+    create(&mut transaction, "t").unwrap();
+    insert(&mut transaction, "t", &[0, -1]).unwrap();
+    transaction.commit().unwrap();
+    disk.slow_syncs(std::time::Duration::from_millis(1));
+    let conflicts: i32 = std::thread::scope(|scope| {
+        let clients = (0..CLIENTS).map(|client| {
+            let database = database.clone();
+            scope.spawn(move || {
+                let mut conflicts = 0;
+                for round in 0..ROUNDS {
+                    while let Err(error) = block_on(replace_first(&database, client * ROUNDS + round + 1).finish()) {
+                        assert_eq!(error.sqlstate(), "40001");
+                        conflicts += 1;
+                    }
+                }
+                conflicts
+            })
+        });
+        let clients: Vec<_> = clients.collect();
+        clients.into_iter().map(|client| client.join().unwrap()).sum()
+    });
+    println!("{conflicts} conflicts");
+    let expected = dump(&database.snapshot());
+    let table = database.snapshot().table("public", "t").unwrap().clone();
+    // The first row was replaced again and again, and each time a row was added.
+    assert_eq!(table.rows(), 2 + u64::try_from(CLIENTS * ROUNDS).unwrap());
+    assert!(table.segments().len() < 20, "{} segments", table.segments().len());
+    drop((table, database));
+    disk.restart();
+    assert_eq!(dump(&open(directory.path()).unwrap().snapshot()), expected);
+}
+
+/// A transaction that takes out the row 0, which is there once, and adds it again with another.
+fn replace_first(database: &Arc<Database>, other: i32) -> Transaction {
+    let mut transaction = database.begin();
+    let table = transaction.state().table("public", "t").unwrap().clone();
+    let keep = table.segments().iter().map(|segment| {
+        let column = segment.column(0);
+        let keep: BooleanArray = column
+            .as_primitive::<Int32Type>()
+            .iter()
+            .map(|a| Some(a != Some(0)))
+            .collect();
+        Some(keep)
+    });
+    let keep: Vec<Option<BooleanArray>> = keep.collect();
+    transaction
+        .replace_rows(&table, &keep, Vec::new(), Keys::Changed)
+        .unwrap();
+    insert(&mut transaction, "t", &[0, other]).unwrap();
+    transaction
 }
 
 /// Rows are written before their commit: a checkpoint between the two knows nothing of them.
