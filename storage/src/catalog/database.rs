@@ -75,7 +75,7 @@ impl Published {
         if let (Some(store), Some(position)) = (&self.database.store, self.position) {
             store.sync(position)?;
         }
-        self.show();
+        drop(self.show());
         Ok(())
     }
 
@@ -90,16 +90,17 @@ impl Published {
         }
         async {
             match told.await {
-                Ok(shown) => shown,
+                Ok(shown) => shown.map(drop),
                 Err(_) => Err(StorageError::internal("nobody makes commits durable")),
             }
         }
     }
 
-    /// Lets all see the commit, which is durable.
-    fn show(self) {
-        self.database.show(self.state, self.number);
+    /// Lets all see the commit, which is durable. Gives what was seen before: the last that holds it may free much.
+    fn show(self) -> Visible {
+        let shown = self.database.show(self.state, self.number);
         drop(self.holder);
+        shown
     }
 }
 
@@ -270,14 +271,15 @@ impl Database {
         drop(tip);
         let database = self.clone();
         let then = move |synced: Result<()>| {
-            if synced.is_ok() {
-                database.show(state, number);
-            }
-            for (tell, transaction) in merged {
-                // Its rows are free for others.
-                drop(transaction);
+            let shown = synced.is_ok().then(|| database.show(state, number));
+            // Their rows are free for others, and the database is nobody's but those who are told.
+            let tells: Vec<_> = merged.into_iter().map(|(tell, _)| tell).collect();
+            drop(database);
+            for tell in tells {
                 drop(tell.send(synced.clone()));
             }
+            // Which may free much: nobody waits for that but those who commit next.
+            drop(shown);
         };
         match (advanced, position) {
             (Ok(()), Some(position)) => return Some((position, Box::new(then))),
@@ -286,8 +288,8 @@ impl Database {
         None
     }
 
-    /// Lets all see a state that is durable, the one of this commit. The last that holds what was seen before may free much.
-    fn show(self: &Arc<Self>, state: Arc<DatabaseState>, number: u64) {
+    /// Lets all see a state that is durable, the one of this commit. Gives what was seen before.
+    fn show(self: &Arc<Self>, state: Arc<DatabaseState>, number: u64) -> Visible {
         let mut shown = Visible { state, number };
         {
             let mut current = self.current.write();
@@ -296,8 +298,8 @@ impl Database {
                 std::mem::swap(&mut *current, &mut shown);
             }
         }
-        drop(shown);
         self.checkpoint_if_due();
+        shown
     }
 
     fn checkpoint_if_due(self: &Arc<Self>) {
