@@ -20,6 +20,7 @@
 //! | enum types: their versions, their values | `enum_type` |
 //! | bit strings: their text, their bytes on the wire, their lengths | `bits` |
 //! | network addresses, and those of interfaces: their text, their bytes and the order of these | `network` |
+//! | addresses of rows: their text, their bytes | `tid` |
 //! | ranges and multiranges: their bytes and the order of these, their texts, what operators make of them | `range` |
 //! | JSON values, their parts and their order | `json` |
 //! | COPY FROM | `load::CopyLoader`: `load::cut`, `load::csv` or `load::text`, `load::piece` |
@@ -46,6 +47,7 @@ pub mod segment;
 pub mod statistics;
 pub mod store;
 pub mod threads;
+pub mod tid;
 pub mod types;
 pub mod writer;
 

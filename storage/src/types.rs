@@ -9,6 +9,7 @@ use crate::enum_type::EnumType;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::network;
 use crate::range::RangeType;
+use crate::tid::TID;
 use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -74,6 +75,8 @@ pub enum SqlType {
     Cidr,
     MacAddr,
     MacAddr8,
+    /// A row's address.
+    Tid,
     Range(RangeType),
     Multirange(RangeType),
     Enum(&'static EnumType),
@@ -81,7 +84,7 @@ pub enum SqlType {
 }
 
 /// The types without a modifier, but for arrays.
-const SCALARS: [SqlType; 27] = [
+const SCALARS: [SqlType; 28] = [
     SqlType::Bool,
     SqlType::Int2,
     SqlType::Int4,
@@ -109,6 +112,7 @@ const SCALARS: [SqlType; 27] = [
     SqlType::Cidr,
     SqlType::MacAddr,
     SqlType::MacAddr8,
+    SqlType::Tid,
 ];
 
 /// The time zone string of `timestamptz` columns.
@@ -148,6 +152,7 @@ impl SqlType {
             SqlType::Cidr => network::CIDR,
             SqlType::MacAddr => network::MACADDR,
             SqlType::MacAddr8 => network::MACADDR8,
+            SqlType::Tid => TID,
             SqlType::Range(of) => of.data_type(),
             SqlType::Multirange(of) => of.multirange_data_type(),
             SqlType::Enum(of) => of.data_type(),
@@ -206,6 +211,7 @@ impl SqlType {
             of if *of == network::CIDR => SqlType::Cidr,
             of if *of == network::MACADDR => SqlType::MacAddr,
             of if *of == network::MACADDR8 => SqlType::MacAddr8,
+            of if *of == TID => SqlType::Tid,
             DataType::FixedSizeBinary(_) => SqlType::Bytea,
             DataType::Struct(_) => SqlType::range_of(data_type)?,
             DataType::Dictionary(_, values) => SqlType::from_data_type(values)?,
@@ -227,6 +233,7 @@ impl SqlType {
             SqlType::Int2 => 21,
             SqlType::Int4 => 23,
             SqlType::Text => 25,
+            SqlType::Tid => 27,
             SqlType::Json => 114,
             SqlType::Cidr => 650,
             SqlType::Float4 => 700,
@@ -384,6 +391,7 @@ impl SqlType {
             SqlType::Cidr => "cidr",
             SqlType::MacAddr => "macaddr",
             SqlType::MacAddr8 => "macaddr8",
+            SqlType::Tid => "tid",
             SqlType::Range(of) => of.name(),
             SqlType::Multirange(of) => of.multirange_name(),
             SqlType::Enum(of) => &of.name,
@@ -406,11 +414,11 @@ impl SqlType {
         SqlType::from_data_type(data_type).filter(|of| of.is_address())
     }
 
-    /// `inet`, `cidr`, `macaddr` and `macaddr8`.
+    /// `inet`, `cidr`, `macaddr`, `macaddr8`, and `tid`: addresses of hosts, of interfaces, of rows.
     pub fn is_address(self) -> bool {
         matches!(
             self,
-            SqlType::Inet | SqlType::Cidr | SqlType::MacAddr | SqlType::MacAddr8
+            SqlType::Inet | SqlType::Cidr | SqlType::MacAddr | SqlType::MacAddr8 | SqlType::Tid
         )
     }
 
@@ -567,6 +575,7 @@ impl std::str::FromStr for SqlType {
             ("cidr", 0) => SqlType::Cidr,
             ("macaddr", 0) => SqlType::MacAddr,
             ("macaddr8", 0) => SqlType::MacAddr8,
+            ("tid", 0) => SqlType::Tid,
             ("bit", 0) => SqlType::Bit,
             ("bit", 1) => length(SqlType::BitOf)?,
             ("bit varying" | "varbit", 0) => SqlType::VarBit,

@@ -1,4 +1,4 @@
-//! Programs of other people against the server: psql, pgbench, pg_dump, psycopg, psycopg 2, pg8000, asyncpg, SQLAlchemy, Django,
+//! Programs of other people against the server: psql, pgbench, pg_dump, postgres_fdw, psycopg, psycopg 2, pg8000, asyncpg, SQLAlchemy, Django,
 //! node-postgres, postgres.js, pgjdbc, psqlODBC, ADBC; and DuckDB as an oracle.
 //!
 //! `scripts/install-test-deps.sh` installs them. Where one is missing its test fails and says so.
@@ -20,6 +20,7 @@ pub fn trials() -> Vec<Trial> {
         "sqlalchemy_driver",
         "django_driver",
         "pg_dump",
+        "postgres_fdw",
         "odbc_driver",
         "adbc_driver",
         "differential",

@@ -98,6 +98,14 @@ pub fn pg_text(pg_type: &Type, raw: &[u8]) -> Result<String> {
             let octets: Vec<String> = raw.iter().map(|byte| format!("{byte:02x}")).collect();
             octets.join(":")
         }
+        Type::TID => {
+            let (block, offset) = raw.split_first_chunk::<4>().context("truncated")?;
+            format!(
+                "({},{})",
+                u32::from_be_bytes(*block),
+                u16::from_be_bytes(fixed(offset)?)
+            )
+        }
         Type::UUID => uuid::Uuid::from_bytes(fixed(raw)?).to_string(),
         Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME | Type::JSON | Type::UNKNOWN => {
             String::from_utf8(raw.to_vec())?

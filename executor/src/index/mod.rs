@@ -18,4 +18,5 @@ mod tests;
 pub use choice::{IndexScan, JoinIndex, choose, for_join, is_worth_lookups, rows_of_key, semi_join};
 pub use data::IndexData;
 pub use encoding::{EncodedKeys, KeyEncoding, KeyRange};
+pub(crate) use predicate::{Constraint, constraints};
 pub use reader::IndexReader;

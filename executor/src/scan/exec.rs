@@ -17,9 +17,10 @@ use arrow::compute::SortOptions;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::common::{Result, ScalarValue, Statistics, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
@@ -28,12 +29,13 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream, StatisticsArgs,
 };
 use parking_lot::Mutex;
-use tenon_storage::{MemoryBudget, TableVersion};
+use tenon_storage::{MemoryBudget, TableVersion, tid};
 
 use super::filter::ScanFilter;
+use super::provider::ADDRESS_FIELD;
 use super::selection::Selector;
 use super::statistics;
-use crate::index::{IndexScan, choose, semi_join};
+use crate::index::{Constraint, IndexScan, choose, constraints, semi_join};
 use crate::per_execution::PerExecution;
 use crate::runtime_filter::{KeySet, RuntimeFilter};
 use crate::test_hooks;
@@ -49,7 +51,7 @@ const ALONE_ROWS_MAX: usize = 48 * 1024;
 pub struct ScanExec {
     pub(super) table: Arc<TableVersion>,
     alias: Option<Arc<str>>,
-    /// Positions in the provider's schema: the table's columns, then segment number and row number.
+    /// Positions in the provider's schema: the table's columns, then segment number, row number and address.
     pub(super) columns: Vec<usize>,
     pub(super) schema: SchemaRef,
     partitions: usize,
@@ -62,6 +64,8 @@ pub struct ScanExec {
     /// Table columns with the runtime filter on each.
     runtime: Vec<(usize, Arc<RuntimeFilter>)>,
     pub(super) index: Option<Arc<IndexScan>>,
+    /// The rows of the addresses that the filters say, as segment and row number.
+    pub(super) addressed: Option<Arc<[(u32, u32)]>>,
     pub(super) index_budget: Option<Arc<MemoryBudget>>,
     shared: Arc<PerExecution<Shared>>,
     pub(super) statistics: Arc<Statistics>,
@@ -100,7 +104,11 @@ impl ScanExec {
         } = options;
         let schema = Arc::new(full_schema.project(&columns)?);
         let own = table.statistics();
-        let (scan_filters, index) = compiled(&table, full_schema, filters, index_budget)?;
+        let Compiled {
+            filters: scan_filters,
+            index,
+            addressed,
+        } = compiled(&table, full_schema, filters, index_budget)?;
         // By rows and not by segments: a table of few rows in many segments is read in its order, by one.
         let worth = match test_hooks::scattered() {
             true => table.segments().len(),
@@ -110,6 +118,7 @@ impl ScanExec {
         let partitions = match &index {
             // Few rows: more partitions would cost more than they save.
             Some(_) => 1,
+            None if addressed.is_some() => 1,
             None => partitions.min(worth).max(1),
         };
         let ascends = |column: &usize| own.rows > 0 && own.columns.get(*column).is_some_and(|own| own.ascending);
@@ -136,6 +145,9 @@ impl ScanExec {
         if let Some(index) = &index {
             statistics.num_rows = Precision::Inexact(index.rows);
         }
+        if let Some(addressed) = &addressed {
+            statistics.num_rows = Precision::Inexact(addressed.len());
+        }
         Ok(Self {
             table,
             alias: None,
@@ -149,6 +161,7 @@ impl ScanExec {
             full_schema: Arc::clone(full_schema),
             runtime: vec![],
             index,
+            addressed,
             index_budget: index_budget.cloned(),
             shared: Arc::default(),
             statistics: Arc::new(statistics),
@@ -245,11 +258,16 @@ impl ScanExec {
 
     /// The same scan of a version of its table with these filters.
     pub(super) fn filtered(&self, table: &Arc<TableVersion>, given: &[Arc<dyn PhysicalExpr>]) -> Result<Self> {
-        let (filters, index) = compiled(table, &self.full_schema, given, self.index_budget.as_ref())?;
+        let Compiled {
+            filters,
+            index,
+            addressed,
+        } = compiled(table, &self.full_schema, given, self.index_budget.as_ref())?;
         Ok(Self {
             table: Arc::clone(table),
             filters,
             index,
+            addressed,
             given: given.into(),
             ..self.clone()
         })
@@ -268,7 +286,7 @@ impl ScanExec {
         &self.table
     }
 
-    /// Positions in the table of the output's columns; beyond them are segment and row number.
+    /// Positions in the table of the output's columns; beyond them are segment number, row number and address.
     pub fn columns(&self) -> &[usize] {
         &self.columns
     }
@@ -296,8 +314,12 @@ impl ScanExec {
     }
 }
 
-/// Filters in the order in which they run, and the index that finds the rows for them.
-type Compiled = (Arc<[ScanFilter]>, Option<Arc<IndexScan>>);
+/// Filters in the order in which they run, and the index, or the addresses, that find the rows for them.
+struct Compiled {
+    filters: Arc<[ScanFilter]>,
+    index: Option<Arc<IndexScan>>,
+    addressed: Option<Arc<[(u32, u32)]>>,
+}
 
 fn compiled(
     table: &TableVersion,
@@ -305,6 +327,9 @@ fn compiled(
     given: &[Arc<dyn PhysicalExpr>],
     index_budget: Option<&Arc<MemoryBudget>>,
 ) -> Result<Compiled> {
+    let own = table.schema().fields().len();
+    let is_stored = |filter: &&Arc<dyn PhysicalExpr>| collect_columns(filter).iter().all(|column| column.index() < own);
+    let (given, places): (Vec<_>, Vec<_>) = given.iter().cloned().partition(|filter| is_stored(&filter));
     let mut filters = given
         .iter()
         .map(|f| ScanFilter::try_new(f, full_schema))
@@ -316,11 +341,44 @@ fn compiled(
         Some(budget) if !given.is_empty() => {
             let left = table.segments().iter().filter(|segment| selector.enter(segment));
             let scanned_rows = left.map(|segment| segment.rows()).sum();
-            choose(table, full_schema, given, scanned_rows, budget)?.map(Arc::new)
+            choose(table, full_schema, &given, scanned_rows, budget)?.map(Arc::new)
         }
         _ => None,
     };
-    Ok((filters, index))
+    Ok(Compiled {
+        filters,
+        index,
+        addressed: addressed(table, full_schema, &places),
+    })
+}
+
+/// The rows of a table that have one of the addresses that these filters say.
+fn addressed(
+    table: &TableVersion,
+    full_schema: &SchemaRef,
+    places: &[Arc<dyn PhysicalExpr>],
+) -> Option<Arc<[(u32, u32)]>> {
+    if places.is_empty() {
+        return None;
+    }
+    let address = full_schema.index_of(ADDRESS_FIELD).ok()?;
+    let Some(Constraint::Points(values)) = constraints(places, full_schema).remove(&address) else {
+        return None;
+    };
+    let addresses = values.iter().map(|value| match value {
+        ScalarValue::FixedSizeBinary(_, Some(bytes)) => Some(tid::to_address(bytes)),
+        _ => None,
+    });
+    let addresses = addresses.collect::<Option<Vec<_>>>()?;
+    let mut found = Vec::new();
+    for address in addresses.into_iter().flatten() {
+        let mut segments = table.segments().iter().enumerate();
+        let row = segments.find_map(|(number, segment)| Some((number as u32, segment.row_at(address)? as u32)));
+        found.extend(row);
+    }
+    found.sort_unstable();
+    found.dedup();
+    Some(found.into())
 }
 
 impl DisplayAs for ScanExec {
@@ -335,6 +393,9 @@ impl DisplayAs for ScanExec {
         )?;
         if let Some(index) = &self.index {
             write!(f, ", index scan using {}", index.name)?;
+        }
+        if self.addressed.is_some() {
+            write!(f, ", by address")?;
         }
         if !self.filters.is_empty() {
             let filters: Vec<_> = self.filters.iter().map(ToString::to_string).collect();
@@ -538,6 +599,9 @@ impl Running {
 
     /// Asks the index that the plan names, or one for the keys that a join has found meanwhile.
     fn find_candidates(&mut self) -> Result<Option<Vec<(u32, u32)>>> {
+        if let Some(addressed) = &self.scan.addressed {
+            return Ok(Some(addressed.to_vec()));
+        }
         if let Some(index) = &self.scan.index {
             return Ok(Some(index.reader.rows(&index.ranges)));
         }

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
-use datafusion::common::Result;
-use tenon_storage::{Runs, TableVersion};
+use arrow::array::{ArrayRef, FixedSizeBinaryArray, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::buffer::Buffer;
+use datafusion::common::{DataFusionError, Result};
+use tenon_storage::tid::{self, TID_BYTES};
+use tenon_storage::{Runs, Segment, TableVersion};
 
 use super::exec::{ScanExec, SegmentRange};
 use super::selection::{Dense, Selector, take_column};
@@ -14,6 +16,9 @@ impl ScanExec {
     pub fn rows_read_max(&self) -> Option<usize> {
         if !self.runtime().is_empty() {
             return None;
+        }
+        if let Some(addressed) = &self.addressed {
+            return Some(addressed.len());
         }
         if let Some(index) = &self.index {
             return Some(index.rows);
@@ -39,8 +44,8 @@ impl ScanExec {
             Ok::<_, datafusion::common::DataFusionError>(left > 0)
         };
         let segments = self.table.segments();
-        if let Some(index) = &self.index {
-            let found = index.reader.rows(&index.ranges);
+        let by_index = || self.index.as_ref().map(|index| index.reader.rows(&index.ranges));
+        if let Some(found) = self.addressed.as_ref().map(|found| found.to_vec()).or_else(by_index) {
             self.table.definition().usage.looked_up(1, found.len());
             for of_segment in found.chunk_by(|(segment, _), (next, _)| segment == next) {
                 let number = of_segment[0].0 as usize;
@@ -76,18 +81,16 @@ impl ScanExec {
     pub(super) fn slice(&self, run: SegmentRange) -> Result<RecordBatch> {
         let segment = &self.table.segments()[run.segment];
         let own = self.table.schema().fields().len();
-        let arrays = self.columns.iter().map(|&column| -> ArrayRef {
-            if column < own {
-                segment.column_slice(column, run.offset, run.rows)
-            } else if column == own {
-                Arc::new(UInt32Array::from_value(run.segment as u32, run.rows))
-            } else {
-                Arc::new(UInt32Array::from_iter_values(
-                    (run.offset..run.offset + run.rows).map(|row| row as u32),
-                ))
-            }
+        let all = run.offset..run.offset + run.rows;
+        let arrays = self.columns.iter().map(|&column| -> Result<ArrayRef> {
+            Ok(match column.checked_sub(own) {
+                None => segment.column_slice(column, run.offset, run.rows),
+                Some(0) => Arc::new(UInt32Array::from_value(run.segment as u32, run.rows)),
+                Some(1) => Arc::new(UInt32Array::from_iter_values(all.clone().map(|row| row as u32))),
+                Some(_) => addresses(segment, all.clone())?,
+            })
         });
-        self.batch(arrays.collect(), run.rows)
+        self.batch(arrays.collect::<Result<_>>()?, run.rows)
     }
 
     /// Rows of a segment of a version of its table, by their numbers.
@@ -108,8 +111,10 @@ impl ScanExec {
                 }
             } else if column == own {
                 Arc::new(UInt32Array::from_value(segment as u32, rows.len()))
-            } else {
+            } else if column == own + 1 {
                 Arc::new(rows.clone())
+            } else {
+                addresses(read, rows.values().iter().map(|row| *row as usize))?
             })
         });
         self.batch(arrays.collect::<Result<_>>()?, rows.len())
@@ -123,4 +128,15 @@ impl ScanExec {
             &options,
         )?)
     }
+}
+
+/// The addresses of rows of a segment.
+fn addresses(segment: &Segment, rows: impl Iterator<Item = usize>) -> Result<ArrayRef> {
+    let mut bytes = Vec::with_capacity(TID_BYTES * rows.size_hint().0);
+    for row in rows {
+        let own = tid::of_address(segment.address(row)).map_err(|error| DataFusionError::External(Box::new(error)))?;
+        bytes.extend(own);
+    }
+    let array = FixedSizeBinaryArray::try_new(TID_BYTES as i32, Buffer::from_vec(bytes), None)?;
+    Ok(Arc::new(array))
 }

@@ -13,7 +13,7 @@ mod statistics;
 mod version;
 
 pub use exec::{MORSEL_ROWS, ScanExec, ScanOptions};
-pub use provider::{POSITION_FIELDS, SegmentTable};
+pub use provider::{ADDRESS_FIELD, POSITION_FIELDS, SegmentTable, is_place};
 pub(crate) use selection::{Selector, take_column};
 pub use version::ascends_like;
 

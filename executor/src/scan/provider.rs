@@ -11,11 +11,20 @@ use datafusion::datasource::TableType;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
+use tenon_storage::tid::TID;
 use tenon_storage::{MemoryBudget, TableVersion};
 
 /// Names of the columns that say where a row is: the segment's place in the table, and the row's in the segment.
 /// UPDATE and DELETE read them; no user SQL can write such a name unquoted.
 pub const POSITION_FIELDS: [&str; 2] = ["\u{1}segment", "\u{1}row"];
+
+/// The name of the column behind these: the row's address, a `tid`.
+pub const ADDRESS_FIELD: &str = "\u{1}ctid";
+
+/// Whether a column says where a row is.
+pub fn is_place(name: &str) -> bool {
+    POSITION_FIELDS.contains(&name) || name == ADDRESS_FIELD
+}
 
 /// A snapshot of a table.
 #[derive(Debug)]
@@ -35,12 +44,14 @@ impl SegmentTable {
         Self::with_schema(table, schema)
     }
 
-    /// The same with `POSITION_FIELDS` (UInt32) after the table's columns.
+    /// The same with `POSITION_FIELDS` (UInt32) and `ADDRESS_FIELD` after the table's columns.
     pub fn with_positions(table: Arc<TableVersion>) -> Self {
         let position = POSITION_FIELDS
             .iter()
             .map(|name| Arc::new(Field::new(*name, DataType::UInt32, false)));
-        let fields: Vec<_> = table.schema().fields().iter().cloned().chain(position).collect();
+        let address = Arc::new(Field::new(ADDRESS_FIELD, TID, false));
+        let fields = table.schema().fields().iter().cloned().chain(position).chain([address]);
+        let fields: Vec<_> = fields.collect();
         Self::with_schema(table, Arc::new(Schema::new(fields)))
     }
 
@@ -100,18 +111,17 @@ impl TableProvider for SegmentTable {
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
         // Where rows lie is no column that segments have.
-        let stored = |filter: &Expr| {
-            let columns = filter.column_refs().into_iter();
-            columns
-                .into_iter()
-                .all(|column| !POSITION_FIELDS.contains(&column.name.as_str()))
-        };
-        let exact = |filter: &&Expr| !filter.is_volatile() && !has_subquery(filter) && stored(filter);
+        let stored = |filter: &Expr| filter.column_refs().iter().all(|column| !is_place(&column.name));
+        // A row is found by its address, if it is said.
+        let addressed = |filter: &Expr| filter.column_refs().iter().all(|column| column.name == ADDRESS_FIELD);
+        let plain = |filter: &Expr| !filter.is_volatile() && !has_subquery(filter);
         Ok(filters
             .iter()
             .map(|f| {
-                if exact(f) {
+                if plain(f) && stored(f) {
                     TableProviderFilterPushDown::Exact
+                } else if plain(f) && addressed(f) {
+                    TableProviderFilterPushDown::Inexact
                 } else {
                     TableProviderFilterPushDown::Unsupported
                 }

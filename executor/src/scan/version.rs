@@ -19,6 +19,7 @@ impl ScanExec {
         let mut scan = self.renewed();
         scan.table = self.table.without_rows();
         scan.index = None;
+        scan.addressed = None;
         scan.statistics = Arc::new(self.statistics.as_ref().clone().to_inexact());
         scan
     }

@@ -11,6 +11,7 @@ use tenon_planner::settings::Charset;
 use tenon_planner::wire_type;
 use tenon_storage::network;
 use tenon_storage::range;
+use tenon_storage::tid::TID;
 use tenon_storage::{EnumType, SqlType};
 
 /// A column of a batch and the PostgreSQL type that the client was told.
@@ -296,6 +297,7 @@ pub fn natural_oid(data_type: &DataType) -> u32 {
         of if *of == network::CIDR => oid::CIDR,
         of if *of == network::MACADDR => oid::MACADDR,
         of if *of == network::MACADDR8 => oid::MACADDR8,
+        of if *of == TID => oid::TID,
         DataType::Binary => oid::BIT,
         DataType::BinaryView | DataType::FixedSizeBinary(_) => oid::BYTEA,
         DataType::Date32 | DataType::Date64 => oid::DATE,

@@ -17,6 +17,7 @@ pub const TEXT: u32 = 25;
 pub const OID: u32 = 26;
 pub const XID: u32 = 28;
 pub const CID: u32 = 29;
+pub const TID: u32 = 27;
 pub const OIDVECTOR: u32 = 30;
 pub const JSON: u32 = 114;
 pub const CIDR: u32 = 650;
@@ -56,6 +57,7 @@ const ARRAYS: &[(u32, u32)] = &[
     (1007, INT4),
     (1009, TEXT),
     (1014, BPCHAR),
+    (1010, TID),
     (1015, VARCHAR),
     (1016, INT8),
     (1021, FLOAT4),
@@ -100,6 +102,7 @@ pub fn address(oid: u32) -> Option<SqlType> {
         CIDR => SqlType::Cidr,
         MACADDR => SqlType::MacAddr,
         MACADDR8 => SqlType::MacAddr8,
+        TID => SqlType::Tid,
         _ => return None,
     })
 }
@@ -133,7 +136,7 @@ pub fn type_size(oid: u32) -> i16 {
         INT2 => 2,
         INT4 | FLOAT4 | DATE | OID | REGPROC | REGCLASS | REGTYPE | XID | CID => 4,
         INT8 | FLOAT8 | TIME | TIMESTAMP | TIMESTAMPTZ => 8,
-        MACADDR => 6,
+        MACADDR | TID => 6,
         MACADDR8 => 8,
         TIMETZ => 12,
         INTERVAL | UUID => 16,

@@ -101,11 +101,12 @@ impl TableVersion {
         live.all(|live| live.all_rows() <= COMPACT_ROWS_MAX || !is_worn(live))
     }
 
-    fn rebuilt(&self, segment: &Segment, budget: &Arc<MemoryBudget>) -> Option<Arc<Segment>> {
+    fn rebuilt(&self, segment: &Arc<Segment>, budget: &Arc<MemoryBudget>) -> Option<Arc<Segment>> {
         let columns: Vec<ArrayRef> = (0..segment.columns()).map(|column| segment.column(column)).collect();
         let columns: Vec<Vec<&ArrayRef>> = columns.iter().map(|column| vec![column]).collect();
         // Where memory is short the segment stays as it is.
-        Segment::build(&columns, &self.definition.dictionaries, segment.rows(), budget).ok()
+        let of = std::slice::from_ref(segment);
+        moved(&columns, &self.definition, of, budget).ok()
     }
 }
 
@@ -123,9 +124,8 @@ fn compact(
         let columns = |column: usize| small.iter().map(|segment| segment.column(column)).collect();
         let columns: Vec<Vec<ArrayRef>> = (0..definition.columns.len()).map(columns).collect();
         let columns: Vec<Vec<_>> = columns.iter().map(|arrays| arrays.iter().collect()).collect();
-        let rows = small.iter().map(|segment| segment.rows()).sum();
         // Where memory is short the segments stay as they are.
-        let Ok(merged) = Segment::build(&columns, &definition.dictionaries, rows, budget) else {
+        let Ok(merged) = moved(&columns, definition, small, budget) else {
             return;
         };
         let mut offset = 0;
@@ -136,6 +136,20 @@ fn compact(
         segments.truncate(first);
         segments.push(merged);
     }
+}
+
+/// One segment of the rows of others, of which these are the columns.
+fn moved(
+    columns: &[Vec<&ArrayRef>],
+    definition: &TableDefinition,
+    of: &[Arc<Segment>],
+    budget: &Arc<MemoryBudget>,
+) -> Result<Arc<Segment>> {
+    if definition.usage.is_addressed() {
+        return Segment::build_moved(columns, &definition.dictionaries, of, budget);
+    }
+    let rows = of.iter().map(|segment| segment.rows()).sum();
+    Segment::build(columns, &definition.dictionaries, rows, budget)
 }
 
 /// The first of the segments at the end that are to be one: so many of a size, or as many rows as one should have.

@@ -1,7 +1,7 @@
 //! How a table has been read and changed since the process began: for `pg_stat_user_tables`. All versions of it count together,
 //! what is rolled back too.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// Counters of one table.
 #[derive(Debug, Default)]
@@ -18,6 +18,8 @@ pub struct TableUsage {
     analyzed_us: AtomicI64,
     /// Changes when it was last analyzed.
     changes_analyzed: AtomicU64,
+    /// Whether anybody knows addresses of its rows.
+    addressed: AtomicBool,
 }
 
 /// The same as numbers.
@@ -44,6 +46,15 @@ impl TableUsage {
 
     pub fn scanned(&self, rows: usize) {
         self.scanned_rows.fetch_add(rows as u64, Ordering::Relaxed);
+    }
+
+    /// Somebody asks for the addresses of rows, who may come back with them: rows that move keep theirs from here on.
+    pub fn ask_addresses(&self) {
+        self.addressed.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_addressed(&self) -> bool {
+        self.addressed.load(Ordering::Relaxed)
     }
 
     /// So many look-ups in an index have found so many rows.

@@ -1,5 +1,5 @@
 //! Network addresses (`inet`, `cidr`) and addresses of interfaces (`macaddr`, `macaddr8`): their bytes in columns, which are in
-//! PostgreSQL's order, their texts and their bytes on the wire.
+//! PostgreSQL's order, their texts and their bytes on the wire. Those of rows (`tid`) are read and written with them.
 
 mod address;
 mod interface;
@@ -10,6 +10,7 @@ pub use interface::widened;
 use self::interface::{macaddr, macaddr8};
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::parse::Invalid;
+use crate::tid;
 use crate::types::SqlType;
 use arrow::array::{ArrayRef, FixedSizeBinaryBuilder};
 use arrow::datatypes::DataType;
@@ -34,6 +35,7 @@ pub fn write_text(of: SqlType, bytes: &[u8], out: &mut Vec<u8>) {
             let network = Address::from_bytes(bytes);
             write!(out, "{}/{}", network.host(), network.mask)
         }
+        SqlType::Tid => tid::write_text(bytes, out),
         _ => bytes
             .iter()
             .enumerate()
@@ -45,6 +47,7 @@ pub fn write_text(of: SqlType, bytes: &[u8], out: &mut Vec<u8>) {
 pub fn write_wire(of: SqlType, bytes: &[u8], out: &mut Vec<u8>) {
     match of {
         SqlType::Inet | SqlType::Cidr => Address::from_bytes(bytes).write_wire(of == SqlType::Cidr, out),
+        SqlType::Tid => tid::write_wire(bytes, out),
         _ => out.extend_from_slice(bytes),
     }
 }
@@ -54,6 +57,7 @@ pub fn parse(text: &[u8], of: SqlType) -> Result<Vec<u8>, Invalid> {
     match of {
         SqlType::Inet => Ok(Address::parse(text, false)?.to_bytes(false)),
         SqlType::Cidr => Ok(Address::parse(text, true)?.to_bytes(true)),
+        SqlType::Tid => tid::parse(text),
         SqlType::MacAddr => macaddr(text).map(|bytes| bytes.to_vec()),
         _ => macaddr8(text).map(|bytes| bytes.to_vec()),
     }
@@ -66,6 +70,7 @@ pub fn read_wire(bytes: &[u8], of: SqlType) -> Result<Vec<u8>> {
         (SqlType::Inet, _) => Ok(Address::read_wire(bytes, false)?.to_bytes(false)),
         (SqlType::Cidr, _) => Ok(Address::read_wire(bytes, true)?.to_bytes(true)),
         (SqlType::MacAddr, 6) | (SqlType::MacAddr8, 8) => Ok(bytes.to_vec()),
+        (SqlType::Tid, _) => tid::read_wire(bytes).ok_or_else(malformed),
         // Six bytes are those of a `macaddr`.
         (SqlType::MacAddr8, 6) => Ok(widened(bytes)),
         _ => Err(malformed()),

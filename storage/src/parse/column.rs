@@ -140,7 +140,7 @@ pub fn parse_column_by<'a>(
             }
             Ok(Arc::new(builder.finish()))
         }
-        SqlType::Inet | SqlType::Cidr | SqlType::MacAddr | SqlType::MacAddr8 => {
+        SqlType::Inet | SqlType::Cidr | SqlType::MacAddr | SqlType::MacAddr8 | SqlType::Tid => {
             let read = |(row, field)| optional(sql_type, row, field, |text| network::parse(text, sql_type));
             let values: Vec<_> = fields.enumerate().map(read).collect::<Result<_, _>>()?;
             network::array(sql_type, values).map_err(|error| (0, error))

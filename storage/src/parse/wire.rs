@@ -150,7 +150,7 @@ pub fn decode_column<'a>(
             let values = collect(fields, |bytes| bits::read_wire(bytes, sql_type))?;
             Ok(bits::array(values))
         }
-        SqlType::Inet | SqlType::Cidr | SqlType::MacAddr | SqlType::MacAddr8 => {
+        SqlType::Inet | SqlType::Cidr | SqlType::MacAddr | SqlType::MacAddr8 | SqlType::Tid => {
             let values = collect(fields, |bytes| network::read_wire(bytes, sql_type))?;
             network::array(sql_type, values).map_err(|error| (0, error))
         }

@@ -1,5 +1,7 @@
 //! An immutable run of rows, column by column.
 
+mod addresses;
+mod altered;
 mod build;
 mod column;
 pub mod dictionary;
@@ -26,8 +28,8 @@ use crate::error::Result;
 use crate::heap;
 use crate::memory::MemoryBudget;
 use crate::statistics::ColumnStatistics;
+use addresses::Addresses;
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
-use arrow::compute::take;
 use arrow::datatypes::{DataType, SchemaRef};
 use column::ColumnData;
 use dictionary::Dictionary;
@@ -61,6 +63,7 @@ pub struct Segment {
     columns: Vec<SegmentColumn>,
     bytes: usize,
     without: Option<Without>,
+    addresses: Addresses,
 }
 
 /// A whole segment of which some rows are left.
@@ -106,6 +109,7 @@ impl Segment {
             columns,
             bytes,
             without: None,
+            addresses: Addresses::new(rows),
         })
     }
 
@@ -120,43 +124,6 @@ impl Segment {
     ) -> Result<Arc<Segment>> {
         let columns = build::restore(columns, data_types, dictionaries, rows, budget)?;
         Ok(Segment::of(id, rows, columns))
-    }
-
-    /// This segment with one column more, of one value for all rows, sharing the others.
-    pub(crate) fn with_column(&self, value: &ArrayRef, budget: &Arc<MemoryBudget>) -> Result<Arc<Segment>> {
-        if let Some(without) = &self.without {
-            return Ok(Segment::left(
-                &without.whole.with_column(value, budget)?,
-                without.live.clone(),
-            ));
-        }
-        let array = take(value, &UInt32Array::from(vec![0; self.rows]), None)?;
-        let (added, bytes) = build::build(&[vec![&array]], &[None], self.rows, budget)?;
-        let mut columns = self.columns.clone();
-        columns.extend(added);
-        Ok(Arc::new(Segment {
-            id: new_id(),
-            rows: self.rows,
-            columns,
-            bytes: self.bytes + bytes,
-            without: None,
-        }))
-    }
-
-    /// This segment without one column, sharing the others. The memory stays until the others go too.
-    pub(crate) fn without_column(&self, column: usize) -> Arc<Segment> {
-        if let Some(without) = &self.without {
-            return Segment::left(&without.whole.without_column(column), without.live.clone());
-        }
-        let mut columns = self.columns.clone();
-        columns.remove(column);
-        Arc::new(Segment {
-            id: new_id(),
-            rows: self.rows,
-            columns,
-            bytes: self.bytes,
-            without: None,
-        })
     }
 
     /// The rows of a whole segment that are left, sharing its columns.
@@ -174,6 +141,7 @@ impl Segment {
                 statistics: (0..each).map(|_| OnceLock::new()).collect(),
                 settled: (0..each).map(|_| OnceLock::new()).collect(),
             }),
+            addresses: whole.addresses.clone(),
         })
     }
 

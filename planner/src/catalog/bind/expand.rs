@@ -26,6 +26,7 @@ use datafusion::sql::sqlparser::ast::{
     Statement, TableFactor, TableWithJoins, VisitorMut,
 };
 use std::ops::ControlFlow;
+use tenon_executor::scan::is_place;
 
 /// Expands a statement in place.
 pub(super) fn expand(binder: &Binder, statement: &mut Statement) -> Result<()> {
@@ -367,6 +368,7 @@ impl Expander<'_> {
             .fields()
             .iter()
             .map(|field| field.name().clone())
+            .filter(|name| !is_place(name))
             .collect())
     }
 
@@ -597,7 +599,8 @@ impl Side {
     }
 }
 
-fn merges(table: &TableWithJoins) -> bool {
+/// Whether columns of both sides of a join become one.
+pub(super) fn merges(table: &TableWithJoins) -> bool {
     let nested = |factor: &TableFactor| match factor {
         TableFactor::NestedJoin {
             table_with_joins,

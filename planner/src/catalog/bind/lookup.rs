@@ -1,5 +1,6 @@
 //! Which relation a name stands for.
 
+use super::system_columns::WITH_ADDRESSES;
 use super::{Binder, partition, reads, view};
 use crate::catalog::files;
 use crate::catalog::rights::Rights;
@@ -204,11 +205,12 @@ pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn T
         return Ok(rows.clone());
     }
     if let Some(sampled) = name.table().strip_suffix(super::sample::WITH_POSITIONS) {
-        return with_positions(binder, name.schema(), sampled);
+        return with_positions(binder, name.schema(), bare(sampled));
     }
+    let (table, addressed) = bare(name.table());
     let names = binder.names();
-    if let Some(system) = system::source(binder, name.schema(), name.table())? {
-        binder.check_system_table(name.table())?;
+    if let Some(system) = system::source(binder, name.schema(), table)? {
+        binder.check_system_table(table)?;
         return Ok(system);
     }
     if let Some(catalog) = name.catalog()
@@ -217,7 +219,7 @@ pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn T
         return Err(cross_database(&name.to_string()));
     }
     names.check_usage(name.schema())?;
-    let found = names.find(name.schema(), name.table());
+    let found = names.find(name.schema(), table);
     if let Some(relation) = found {
         reads::note(binder, name, relation);
     }
@@ -228,7 +230,10 @@ pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn T
                 return Err(SqlError::new(state::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
                     .hint("Use the REFRESH MATERIALIZED VIEW command."));
             }
-            let provider = if binder.positions_of == Some(table.oid()) {
+            if addressed {
+                table.definition().usage.ask_addresses();
+            }
+            let provider = if addressed || binder.positions_of == Some(table.oid()) {
                 SegmentTable::with_positions(table.clone())
             } else {
                 SegmentTable::new(table.clone())
@@ -237,22 +242,34 @@ pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn T
             Ok(provider_as_source(Arc::new(provider)))
         }
         Some(Relation::View(found)) => view::source(binder, found),
-        Some(Relation::Partition(found)) => partition::source(binder, found),
+        Some(Relation::Partition(found)) => partition::source(binder, found, addressed),
         Some(Relation::Sequence(sequence)) => sequence_row(binder, sequence),
-        None => match files::named(name.table()).filter(|_| name.schema().is_none()) {
+        None => match files::named(table).filter(|_| name.schema().is_none()) {
             Some(format) => {
                 binder.check_reads_files()?;
-                let file = files::source(&binder.services, &binder.facts.cancel, name.table(), format)?;
+                let file = files::source(&binder.services, &binder.facts.cancel, table, format)?;
                 binder.facts.used.store(true, Ordering::Relaxed);
                 Ok(provider_as_source(Arc::new(file)))
             }
-            None => Err(undefined(name.schema(), name.table())),
+            None => Err(undefined(name.schema(), table)),
         },
     }
 }
 
+/// A name in FROM without what says that addresses are wanted, and whether they are.
+fn bare(name: &str) -> (&str, bool) {
+    match name.strip_suffix(WITH_ADDRESSES) {
+        Some(name) => (name, true),
+        None => (name, false),
+    }
+}
+
 /// A table with the places of its rows.
-fn with_positions(binder: &Binder, schema: Option<&str>, name: &str) -> Result<Arc<dyn TableSource>> {
+fn with_positions(
+    binder: &Binder,
+    schema: Option<&str>,
+    (name, addressed): (&str, bool),
+) -> Result<Arc<dyn TableSource>> {
     let not_a_table = || {
         let message = "TABLESAMPLE clause can only be applied to tables and materialized views";
         SqlError::new(state::FEATURE_NOT_SUPPORTED, message)
@@ -263,9 +280,13 @@ fn with_positions(binder: &Binder, schema: Option<&str>, name: &str) -> Result<A
         binder.answer(asked)?;
     }
     match found {
-        Some(Relation::Table(table)) => Ok(provider_as_source(Arc::new(SegmentTable::with_positions(
-            table.clone(),
-        )))),
+        Some(Relation::Table(table)) => {
+            if addressed {
+                table.definition().usage.ask_addresses();
+            }
+            let provider = SegmentTable::with_positions(table.clone());
+            Ok(provider_as_source(Arc::new(provider)))
+        }
         Some(Relation::Partition(_)) => Err(SqlError::unsupported("TABLESAMPLE of a partition")),
         Some(Relation::View(_) | Relation::Sequence(_)) => Err(not_a_table()),
         None if system::source(binder, schema, name)?.is_some() => Err(not_a_table()),

@@ -19,9 +19,9 @@ pub(crate) mod recursion;
 mod relations;
 mod row_values;
 mod sample;
-pub(crate) mod tableoid;
+pub(crate) mod system_columns;
 mod view;
-mod whole_rows;
+pub(crate) mod whole_rows;
 mod windows;
 mod with;
 
@@ -33,7 +33,7 @@ pub(crate) use lookup::{Names, Target, relation_named, undefined};
 use crate::catalog::files;
 use crate::catalog::services::Services;
 use crate::catalog::system;
-use crate::pg::error::Result as SqlResult;
+use crate::pg::error::{Result as SqlResult, SqlError, state};
 use crate::pg::errors::{from_datafusion, to_datafusion};
 use crate::pg::functions::foreign::is_foreign;
 use crate::pg::functions::session::Facts;
@@ -125,7 +125,7 @@ impl Binder {
     ) -> SqlResult<LogicalPlan> {
         planning::under_here(&self.facts.planning, || {
             with::prepare(self, &mut statement)?;
-            tableoid::resolve(self, &mut statement)?;
+            system_columns::resolve(self, &mut statement)?;
             records::resolve(self, &mut statement)?;
             inline::inline(self, &mut statement)?;
             expand::expand(self, &mut statement)?;
@@ -195,12 +195,10 @@ impl Binder {
             })
             .map_err(|error| from_datafusion(&error))?;
         let LogicalPlan::Projection(projection) = plan else {
-            return Err(crate::pg::error::SqlError::unsupported(
-                "such an expression in this place",
-            ));
+            return Err(SqlError::unsupported("such an expression in this place"));
         };
         let expr = projection.expr.into_iter().next();
-        let expr = expr.ok_or_else(|| crate::pg::error::SqlError::internal("an expression is gone"))?;
+        let expr = expr.ok_or_else(|| SqlError::internal("an expression is gone"))?;
         // The state's own way would coerce its types once more.
         let (props, context) = (state.execution_props(), PhysicalPlanningContext::default());
         create_physical_expr(&expr, schema, props, &context).map_err(|error| from_datafusion(&error))
@@ -237,8 +235,8 @@ impl Binder {
 
     fn deeper(&self) -> SqlResult<Self> {
         if self.depth >= VIEW_DEPTH_MAX {
-            return Err(crate::pg::error::SqlError::new(
-                crate::pg::error::state::PROGRAM_LIMIT_EXCEEDED,
+            return Err(SqlError::new(
+                state::PROGRAM_LIMIT_EXCEEDED,
                 "views are nested too deeply",
             ));
         }
@@ -279,7 +277,7 @@ impl ContextProvider for Binder {
         if named >= RELATIONS_MAX {
             let message =
                 format!("the statement names more than {RELATIONS_MAX} relations, those of its views included");
-            let error = crate::pg::error::SqlError::new(crate::pg::error::state::PROGRAM_LIMIT_EXCEEDED, message);
+            let error = SqlError::new(state::PROGRAM_LIMIT_EXCEEDED, message);
             return Err(to_datafusion(error));
         }
         lookup::source(self, &name).map_err(to_datafusion)

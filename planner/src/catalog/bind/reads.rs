@@ -13,7 +13,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tenon_executor::scan::POSITION_FIELDS;
+use tenon_executor::scan::is_place;
 use tenon_storage::{Relation, privilege};
 
 /// What is still to be decided of a statement's reads, and what was.
@@ -81,7 +81,7 @@ fn decide(binder: &Binder, used: impl Fn(&TableReference) -> BTreeSet<String>) -
             continue;
         };
         let mut columns = used(&name);
-        columns.retain(|column| !POSITION_FIELDS.contains(&column.as_str()));
+        columns.retain(|column| !is_place(column));
         if binder.unread == Some(oid) && columns.is_empty() {
             continue;
         }

@@ -2,7 +2,7 @@
 
 use super::fold;
 use super::relations::out_name;
-use super::whole_rows::{alias, factors, has_outer_join};
+use super::whole_rows::{alias, has_outer_join, leaves};
 use crate::pg::error::{Result, SqlError};
 use crate::pg::functions::record::RECORD;
 use crate::pg::rewrite::call;
@@ -21,7 +21,7 @@ pub(super) fn resolve(
     mut columns: impl FnMut(TableFactor) -> Result<Vec<String>>,
 ) -> Result<()> {
     let mut rows = Rows {
-        factors: select.from.iter().flat_map(factors).cloned().collect(),
+        factors: select.from.iter().flat_map(leaves).cloned().collect(),
         nullable: select.from.iter().any(has_outer_join),
         columns: &mut columns,
         depth: 0,

@@ -1,5 +1,6 @@
 //! TABLESAMPLE: a condition over the rows' places in their table.
 
+use super::system_columns::WITH_ADDRESSES;
 use crate::pg::error::{SqlError, SqlState, state};
 use crate::pg::errors::to_datafusion;
 use crate::pg::functions::sample;
@@ -10,7 +11,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
     self, FunctionArg, FunctionArgExpr, TableSample, TableSampleKind, TableSampleMethod,
 };
-use tenon_executor::scan::POSITION_FIELDS;
+use tenon_executor::scan::{ADDRESS_FIELD, POSITION_FIELDS, is_place};
 
 /// What a table's name ends with where its rows' places are wanted too.
 pub(super) const WITH_POSITIONS: &str = "\u{1}positions";
@@ -81,7 +82,8 @@ pub(super) fn plan(
         args.push(context.sql_to_expr(expr, &empty)?);
     }
     let columns = scan.schema().columns().into_iter();
-    let shown = columns.filter(|column| !POSITION_FIELDS.contains(&column.name.as_str()));
+    let addressed = table.table().ends_with(WITH_ADDRESSES);
+    let shown = columns.filter(|column| !is_place(&column.name) || addressed && column.name == ADDRESS_FIELD);
     let shown: Vec<Expr> = shown.map(Expr::Column).collect();
     scan.filter(sample::function(by_blocks, seeded).call(args))?
         .project(shown)?

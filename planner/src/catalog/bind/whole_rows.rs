@@ -20,7 +20,7 @@ pub(super) fn resolve(
         return Ok(());
     }
     let mut counted = Counted {
-        factors: select.from.iter().flat_map(factors).cloned().collect(),
+        factors: select.from.iter().flat_map(leaves).cloned().collect(),
         columns: &mut columns,
         depth: 0,
     };
@@ -57,6 +57,17 @@ pub(super) fn has_outer_join(table: &TableWithJoins) -> bool {
 
 pub(super) fn factors(table: &TableWithJoins) -> impl Iterator<Item = &TableFactor> {
     std::iter::once(&table.relation).chain(table.joins.iter().map(|join| &join.relation))
+}
+
+/// The same with those of joins in parentheses in the place of these.
+pub(crate) fn leaves(table: &TableWithJoins) -> Box<dyn Iterator<Item = &TableFactor> + '_> {
+    Box::new(factors(table).flat_map(|factor| match factor {
+        TableFactor::NestedJoin {
+            table_with_joins,
+            alias: None,
+        } => leaves(table_with_joins),
+        other => Box::new(std::iter::once(other)),
+    }))
 }
 
 struct Counted<'a> {

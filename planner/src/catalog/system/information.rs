@@ -413,7 +413,7 @@ fn udt_name(of: SqlType) -> &'static str {
         SqlType::Jsonb => "jsonb",
         SqlType::Bit | SqlType::BitOf(_) => "bit",
         SqlType::VarBit | SqlType::VarBitOf(_) => "varbit",
-        SqlType::Inet | SqlType::Cidr | SqlType::MacAddr | SqlType::MacAddr8 => of.base_name(),
+        SqlType::Inet | SqlType::Cidr | SqlType::MacAddr | SqlType::MacAddr8 | SqlType::Tid => of.base_name(),
         SqlType::Range(_) | SqlType::Multirange(_) => of.base_name(),
         SqlType::Array(of) => match of.element().unlimited() {
             SqlType::Bool => "_bool",
@@ -442,6 +442,7 @@ fn udt_name(of: SqlType) -> &'static str {
             SqlType::Cidr => "_cidr",
             SqlType::MacAddr => "_macaddr",
             SqlType::MacAddr8 => "_macaddr8",
+            SqlType::Tid => "_tid",
             SqlType::Range(of) => of.array_type_names().0,
             SqlType::Multirange(of) => of.array_type_names().1,
             SqlType::Enum(of) => &of.array_type_name,

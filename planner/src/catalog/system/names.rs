@@ -11,7 +11,7 @@ pub(super) fn length(sql_type: SqlType) -> i64 {
         SqlType::Int2 => 2,
         SqlType::Int4 | SqlType::Float4 | SqlType::Date | SqlType::Enum(_) => 4,
         SqlType::Int8 | SqlType::Float8 | SqlType::Time | SqlType::Timestamp | SqlType::TimestampTz => 8,
-        SqlType::MacAddr => 6,
+        SqlType::MacAddr | SqlType::Tid => 6,
         SqlType::MacAddr8 => 8,
         SqlType::TimeTz => 12,
         SqlType::Interval | SqlType::Uuid => 16,

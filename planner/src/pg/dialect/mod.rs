@@ -242,7 +242,7 @@ fn like_array(parser: &mut Parser, left: &Expr, told: [bool; 3]) -> Result<Expr,
 
 /// Types that the parser takes for names of the user's.
 fn is_type(name: &str) -> bool {
-    const TYPES: [&str; 24] = [
+    const TYPES: [&str; 25] = [
         "name",
         "char",
         "bpchar",
@@ -255,6 +255,7 @@ fn is_type(name: &str) -> bool {
         "cidr",
         "macaddr",
         "macaddr8",
+        "tid",
         "int4range",
         "int8range",
         "numrange",

@@ -198,8 +198,8 @@ fn type_of(name: &str) -> Option<DataType> {
         "bytea" => DataType::Bytea,
         "uuid" => DataType::Uuid,
         "varchar" => DataType::Varchar(None),
-        "name" | "bpchar" | "inet" | "cidr" | "macaddr" | "macaddr8" | "int4range" | "int8range" | "numrange"
-        | "daterange" | "tsrange" | "tstzrange" => {
+        "name" | "bpchar" | "inet" | "cidr" | "macaddr" | "macaddr8" | "tid" | "int4range" | "int8range"
+        | "numrange" | "daterange" | "tsrange" | "tstzrange" => {
             DataType::Custom(ObjectName::from(vec![Ident::new(name)]), Vec::new())
         }
         _ => return None,

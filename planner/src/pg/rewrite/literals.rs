@@ -314,7 +314,7 @@ fn evident(expr: &Expr) -> Option<DataType> {
 }
 
 fn is_address(of: &DataType) -> bool {
-    matches!(of, DataType::Custom(name, _) if matches!(name.to_string().as_str(), "inet" | "cidr" | "macaddr" | "macaddr8")
+    matches!(of, DataType::Custom(name, _) if matches!(name.to_string().as_str(), "inet" | "cidr" | "macaddr" | "macaddr8" | "tid")
         || SqlType::range_of_name(&name.to_string()).is_some())
 }
 

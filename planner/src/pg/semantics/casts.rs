@@ -233,7 +233,7 @@ fn coercion(to: &DataType) -> Option<SqlType> {
         | DataType::Time64(_)
         | DataType::Timestamp(..)
         | DataType::Interval(_)
-        | DataType::FixedSizeBinary(6 | 8 | 12 | 18 | 34)
+        | DataType::FixedSizeBinary(6 | 7 | 8 | 12 | 18 | 34)
         | DataType::Boolean => SqlType::from_data_type(to),
         other if other.is_signed_integer() || other.is_floating() => SqlType::from_data_type(other),
         _ => None,

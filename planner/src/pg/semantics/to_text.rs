@@ -31,7 +31,7 @@ pub(super) fn applies(from: &DataType) -> bool {
             | DataType::Time64(_)
             | DataType::Timestamp(..)
             | DataType::Interval(_)
-            | DataType::FixedSizeBinary(6 | 8 | 12 | 16 | 18 | 34)
+            | DataType::FixedSizeBinary(6 | 7 | 8 | 12 | 16 | 18 | 34)
             | DataType::Binary
             | DataType::BinaryView
             | DataType::List(_)

@@ -88,6 +88,7 @@ pub(crate) fn array_oid(element: u32) -> u32 {
         650 => 651,
         774 => 775,
         829 => 1040,
+        27 => 1010,
         869 => 1041,
         1042 => 1014,
         1043 => 1015,
@@ -141,6 +142,7 @@ pub(crate) fn type_for_oid(oid: u32) -> Option<Field> {
         650 => known(SqlType::Cidr),
         774 => known(SqlType::MacAddr8),
         829 => known(SqlType::MacAddr),
+        27 => known(SqlType::Tid),
         869 => known(SqlType::Inet),
         own if let Some(of) = SqlType::range_of_oid(own) => known(of),
         1002 => known(SqlType::Array(ArrayType::of_items(SqlType::Text))),
@@ -157,7 +159,7 @@ pub(crate) fn type_for_oid(oid: u32) -> Option<Field> {
 }
 
 /// The oids of the types whose arrays a parameter can be.
-const ARRAY_ELEMENTS: [u32; 39] = [
-    3904, 3906, 3908, 3910, 3912, 3926, 4451, 4532, 4533, 4534, 4535, 4536, 650, 774, 829, 869, 16, 17, 19, 20, 21, 23,
-    25, 114, 700, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1266, 1560, 1562, 1700, 2950, 3802,
+const ARRAY_ELEMENTS: [u32; 40] = [
+    27, 3904, 3906, 3908, 3910, 3912, 3926, 4451, 4532, 4533, 4534, 4535, 4536, 650, 774, 829, 869, 16, 17, 19, 20, 21,
+    23, 25, 114, 700, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1266, 1560, 1562, 1700, 2950, 3802,
 ];

@@ -6,6 +6,7 @@
 
 use super::row_locks::{self, Found, Wish};
 use super::{parameters, query};
+use crate::catalog::bind::whole_rows::leaves;
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::aggregate::names::call_over_rows;
@@ -145,10 +146,7 @@ fn targets(binder: &Binder, query: &ast::Query) -> Result<Vec<Target>> {
     let SetExpr::Select(select) = query.body.as_ref() else {
         return Ok(Vec::new());
     };
-    let factors = select.from.iter().flat_map(|table| {
-        let joined = table.joins.iter().map(|join| &join.relation);
-        std::iter::once(&table.relation).chain(joined)
-    });
+    let factors = select.from.iter().flat_map(leaves);
     let with = query.with.iter().flat_map(|with| &with.cte_tables);
     let with: Vec<String> = with.map(|cte| fold(&cte.alias.name)).collect();
     let mut found: Vec<Target> = Vec::new();
@@ -258,7 +256,7 @@ async fn found(
     let mut all_named = true;
     if let SetExpr::Select(select) = query.body.as_mut() {
         // What the order may name stays; `*` would name where rows lie once more.
-        let alone = matches!(select.from.as_slice(), [only] if only.joins.is_empty());
+        let alone = matches!(select.from.as_slice(), [only] if only.joins.is_empty() && matches!(only.relation, TableFactor::Table { .. }));
         let named = std::mem::take(&mut select.projection);
         select.projection = places;
         for item in named.into_iter().filter(|_| query.order_by.is_some()) {

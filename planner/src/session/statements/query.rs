@@ -19,7 +19,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 use std::sync::Arc;
-use tenon_executor::scan::POSITION_FIELDS;
+use tenon_executor::scan::is_place;
 
 pub(super) fn describe(session: &mut Session, query: &ast::Query, types: &[u32]) -> Result<Description> {
     let binder = session.binder();
@@ -83,7 +83,7 @@ pub(super) fn with_positions(
 ) -> Result<(LogicalPlan, Vec<ColumnDesc>)> {
     let plan = bind(plan(binder, query, &prepared.param_fields)?, params)?;
     let own = plan.schema().columns().into_iter();
-    let own = own.filter(|column| !POSITION_FIELDS.contains(&column.name.as_str()));
+    let own = own.filter(|column| !is_place(&column.name));
     let plan = LogicalPlanBuilder::from(plan)
         .project(own.map(Expr::Column))
         .and_then(LogicalPlanBuilder::build)

@@ -2,7 +2,7 @@
 
 use super::updatable::{BASE, Through};
 use super::xmax::{self, Xmax};
-use crate::catalog::bind::{Binder, fold, tableoid};
+use crate::catalog::bind::{Binder, fold, system_columns};
 use crate::catalog::system;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::{from_arrow, from_datafusion};
@@ -128,7 +128,7 @@ fn plan(
     let own = columns.view.as_ref().map(|(_, alias)| alias.clone());
     let own = own.or_else(|| columns.fields.first().map(|(alias, _)| alias.clone()));
     let own = own.unwrap_or_default();
-    tableoid::of_relation(binder, &mut items, columns.relation, &own)?;
+    system_columns::of_relation(binder, &mut items, columns.relation, &own)?;
     xmax::resolve(&mut items, columns.xmax, &own)?;
     let mut tree = super::select::of(items, Vec::new(), None);
     if system::touches(&tree) {

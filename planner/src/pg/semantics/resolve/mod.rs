@@ -65,6 +65,7 @@ enum Group {
     Bits,
     Network,
     Interface,
+    Address,
     Range(RangeType),
     Multirange(RangeType),
     /// Each type for itself: its oid.
@@ -93,6 +94,7 @@ fn group(of: SqlType) -> Group {
         SqlType::Bit | SqlType::BitOf(_) | SqlType::VarBit | SqlType::VarBitOf(_) => Group::Bits,
         SqlType::Inet | SqlType::Cidr => Group::Network,
         SqlType::MacAddr | SqlType::MacAddr8 => Group::Interface,
+        SqlType::Tid => Group::Address,
         SqlType::Range(of) => Group::Range(of),
         SqlType::Multirange(of) => Group::Multirange(of),
         SqlType::Enum(of) => Group::Enum(of.oid),

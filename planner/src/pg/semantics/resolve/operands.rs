@@ -188,7 +188,13 @@ fn meet(op: &BinaryOperator, a: SqlType, b: SqlType) -> bool {
         let never = |of| {
             matches!(
                 of,
-                Group::String | Group::Bool | Group::Bytea | Group::Uuid | Group::Json | Group::Enum(_)
+                Group::String
+                    | Group::Bool
+                    | Group::Bytea
+                    | Group::Uuid
+                    | Group::Json
+                    | Group::Address
+                    | Group::Enum(_)
             )
         };
         return !never(left) && !never(right);

@@ -17,7 +17,7 @@ use datafusion::sql::sqlparser::ast::{
     UpdateTableFromKind, WildcardAdditionalOptions, With,
 };
 use std::sync::Arc;
-use tenon_executor::scan::POSITION_FIELDS;
+use tenon_executor::scan::{ADDRESS_FIELD, POSITION_FIELDS};
 use tenon_storage::{Generated, Keys, Relation, TableDefinition, TableVersion};
 
 /// An UPDATE or DELETE as a query for rows to change.
@@ -192,7 +192,9 @@ impl Target {
             .as_ref()
             .map_or_else(|| own.to_string(), |alias| fold(&alias.name));
         let factor = match &view {
-            Some(view) => updatable::factor(view, &alias, &POSITION_FIELDS),
+            // A view has no addresses, as its rows are none.
+            Some(view) if view.partition.is_none() => updatable::factor(view, &alias, &POSITION_FIELDS),
+            Some(view) => updatable::factor(view, &alias, &[&POSITION_FIELDS[..], &[ADDRESS_FIELD]].concat()),
             None => factor.clone(),
         };
         Ok(Target {

@@ -1,12 +1,19 @@
+//! Columns that a row has of the system's.
+//!
 //! `tableoid`: the table or partition that a row is in. A constant of a table; of a partitioned one, what the bounds of its
-//! partitions say of the row.
+//! partitions say of the row. `ctid`: its address.
+
+mod ctid;
+
+pub(super) use ctid::WITH_ADDRESSES;
 
 use super::{Binder, fold};
 use crate::catalog::partitions;
 use crate::catalog::system;
-use crate::pg::error::Result;
+use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::parse_expression;
 use crate::pg::walk::{Visit, VisitMut, replace};
+use ctid::shows_addresses;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
     TableWithJoins, Visitor, VisitorMut,
@@ -15,8 +22,9 @@ use std::ops::ControlFlow;
 use tenon_storage::Relation;
 
 const TABLEOID: &str = "tableoid";
+const CTID: &str = "ctid";
 
-/// Puts what it is in the place of each `tableoid` in a statement.
+/// Puts what they are in the places of system columns in a statement.
 pub(super) fn resolve(binder: &Binder, statement: &mut Statement) -> Result<()> {
     if Visit::visit(statement, &mut Named).is_continue() {
         return Ok(());
@@ -25,6 +33,7 @@ pub(super) fn resolve(binder: &Binder, statement: &mut Statement) -> Result<()> 
         binder,
         scopes: Vec::new(),
         defined: Vec::new(),
+        returning: false,
     };
     match VisitMut::visit(statement, &mut resolver) {
         ControlFlow::Break(error) => Err(error),
@@ -41,13 +50,16 @@ pub(crate) fn of_relation(binder: &Binder, items: &mut [SelectItem], relation: u
         binder,
         scopes: vec![vec![Known {
             alias: alias.to_string(),
-            relation: ObjectName(
+            of: Source::Relation(ObjectName(
                 [relation.schema_name(), relation.name()]
                     .map(|part| ObjectNamePart::Identifier(Ident::with_quote('"', part)))
                     .to_vec(),
-            ),
+            )),
+            addressed: false,
+            joined: false,
         }]],
         defined: Vec::new(),
+        returning: true,
     };
     for item in items {
         resolver.name(item);
@@ -72,12 +84,13 @@ impl Visitor for Named {
     }
 }
 
-/// The qualifier, if any, of an expression that is a `tableoid`.
-fn column(expr: &Expr) -> Option<Option<String>> {
+/// Which system column an expression is, and its qualifier, if any.
+fn column(expr: &Expr) -> Option<(&'static str, Option<String>)> {
+    let known = |name: &Ident| [TABLEOID, CTID].into_iter().find(|known| fold(name) == *known);
     match expr {
-        Expr::Identifier(name) if fold(name) == TABLEOID => Some(None),
+        Expr::Identifier(name) => Some((known(name)?, None)),
         Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-            [.., qualifier, name] if fold(name) == TABLEOID => Some(Some(fold(qualifier))),
+            [.., qualifier, name] => Some((known(name)?, Some(fold(qualifier)))),
             _ => None,
         },
         _ => None,
@@ -87,7 +100,17 @@ fn column(expr: &Expr) -> Option<Option<String>> {
 /// A relation in FROM.
 struct Known {
     alias: String,
-    relation: ObjectName,
+    of: Source,
+    /// Whether the addresses of its rows are asked for.
+    addressed: bool,
+    /// Whether it stands in a join, where its name alone names its system columns.
+    joined: bool,
+}
+
+enum Source {
+    Relation(ObjectName),
+    /// A query that stands for a partition that is changed, and shows its rows' addresses.
+    Addressed,
 }
 
 struct Resolver<'a> {
@@ -96,10 +119,12 @@ struct Resolver<'a> {
     scopes: Vec<Vec<Known>>,
     /// The names of WITH.
     defined: Vec<String>,
+    /// Whether it is rows that a statement has changed: those that are new have got no addresses yet.
+    returning: bool,
 }
 
-fn factors(from: &[TableWithJoins], into: &mut Vec<Known>) {
-    let each = |factor: &TableFactor, into: &mut Vec<Known>| match factor {
+fn factors(from: &[TableWithJoins], nested: bool, into: &mut Vec<Known>) {
+    let each = |factor: &TableFactor, joined: bool, into: &mut Vec<Known>| match factor {
         TableFactor::Table {
             name,
             alias,
@@ -114,44 +139,78 @@ fn factors(from: &[TableWithJoins], into: &mut Vec<Known>) {
                 alias: alias
                     .as_ref()
                     .map_or(last.unwrap_or_default(), |alias| fold(&alias.name)),
-                relation: name.clone(),
+                of: Source::Relation(name.clone()),
+                addressed: false,
+                joined,
             });
         }
+        TableFactor::Derived {
+            subquery,
+            alias: Some(alias),
+            ..
+        } if shows_addresses(subquery) => into.push(Known {
+            alias: fold(&alias.name),
+            of: Source::Addressed,
+            addressed: false,
+            joined,
+        }),
         TableFactor::NestedJoin {
             table_with_joins,
             alias: None,
-        } => factors(std::slice::from_ref(table_with_joins), into),
+        } => factors(std::slice::from_ref(table_with_joins), true, into),
         _ => {}
     };
     for table in from {
-        each(&table.relation, into);
-        table.joins.iter().for_each(|join| each(&join.relation, into));
+        let joined = nested || !table.joins.is_empty();
+        each(&table.relation, joined, into);
+        table.joins.iter().for_each(|join| each(&join.relation, joined, into));
     }
 }
 
 impl Resolver<'_> {
-    /// What a `tableoid` is; None where it is no column of a stored table or a system table.
-    fn value(&self, qualifier: Option<&str>) -> Result<Option<Expr>> {
-        for scope in self.scopes.iter().rev() {
-            let found: Vec<&Known> = scope
-                .iter()
-                .filter(|known| qualifier.is_none_or(|qualifier| known.alias == qualifier))
-                .collect();
+    /// What a system column is; None where it is no column of a stored table or a system table.
+    fn value(&mut self, name: &str, qualifier: Option<&str>) -> Result<Option<Expr>> {
+        for at in (0..self.scopes.len()).rev() {
+            let named = |(_, known): &(usize, &Known)| qualifier.is_none_or(|qualifier| known.alias == qualifier);
+            let found: Vec<(usize, &Known)> = self.scopes[at].iter().enumerate().filter(named).collect();
             match found.as_slice() {
                 [] => {}
-                [one] => return self.of(one),
-                _ => return Ok(None),
+                [(_, one)] if name == TABLEOID => return self.tableoid(one),
+                _ if name == TABLEOID => return Ok(None),
+                found => {
+                    let known = found.iter().filter(|(_, known)| qualifier.is_some() || !known.joined);
+                    let mut values = known.filter_map(|(number, known)| Some((*number, self.ctid(known)?)));
+                    match (values.next(), values.next()) {
+                        (None, _) if qualifier.is_some() => return Ok(None),
+                        // One of the queries around.
+                        (None, _) => {}
+                        (Some(_), None) if self.returning => {
+                            return Err(SqlError::unsupported("ctid in RETURNING"));
+                        }
+                        (Some((number, value)), None) => {
+                            self.scopes[at][number].addressed = true;
+                            return Ok(Some(value));
+                        }
+                        (Some(_), Some(_)) => {
+                            let message = format!("column reference \"{CTID}\" is ambiguous");
+                            return Err(SqlError::new(state::AMBIGUOUS_COLUMN, message));
+                        }
+                    }
+                }
             }
         }
         Ok(None)
     }
 
-    fn of(&self, known: &Known) -> Result<Option<Expr>> {
-        let parts = super::parts(&known.relation);
+    fn tableoid(&self, known: &Known) -> Result<Option<Expr>> {
+        let Source::Relation(name) = &known.of else {
+            return Ok(None);
+        };
+        let parts = super::parts(name);
         if parts.len() == 1 && self.defined.contains(&parts[0]) {
             return Ok(None);
         }
-        let Ok(Some(relation)) = self.binder.names().existing(&known.relation) else {
+        let Ok(Some(relation)) = self.binder.names().existing(name) else {
             return system_table(&parts)
                 .map(|own| parse_expression(&format!("CAST({own} AS oid)")))
                 .transpose();
@@ -193,10 +252,10 @@ impl Resolver<'_> {
         while let Expr::Cast { expr, .. } | Expr::Nested(expr) = inner {
             inner = expr;
         }
-        if column(inner).is_some() {
+        if let Some((name, _)) = column(inner) {
             *item = SelectItem::ExprWithAlias {
                 expr: expr.clone(),
-                alias: Ident::new(TABLEOID),
+                alias: Ident::new(name),
             };
         }
     }
@@ -211,33 +270,37 @@ impl VisitorMut for Resolver<'_> {
         // ORDER BY comes after the SELECT.
         let mut scope = Vec::new();
         if let SetExpr::Select(select) = query.body.as_ref() {
-            factors(&select.from, &mut scope);
+            factors(&select.from, false, &mut scope);
         }
         self.scopes.push(scope);
         ControlFlow::Continue(())
     }
 
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<Self::Break> {
-        self.scopes.pop();
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
+        let scope = self.scopes.pop().unwrap_or_default();
+        if let SetExpr::Select(select) = query.body.as_mut() {
+            self.address(select, &scope);
+        }
         ControlFlow::Continue(())
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Self::Break> {
         let mut scope = Vec::new();
-        factors(&select.from, &mut scope);
+        factors(&select.from, false, &mut scope);
         self.scopes.push(scope);
         select.projection.iter_mut().for_each(|item| self.name(item));
         ControlFlow::Continue(())
     }
 
-    fn post_visit_select(&mut self, _: &mut Select) -> ControlFlow<Self::Break> {
-        self.scopes.pop();
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Self::Break> {
+        let scope = self.scopes.pop().unwrap_or_default();
+        self.address(select, &scope);
         ControlFlow::Continue(())
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
         match column(expr) {
-            Some(qualifier) => replace(expr, self.value(qualifier.as_deref())),
+            Some((name, qualifier)) => replace(expr, self.value(name, qualifier.as_deref())),
             None => ControlFlow::Continue(()),
         }
     }
