@@ -7,7 +7,7 @@ pub(crate) mod copy;
 pub(crate) mod cursor;
 pub(crate) mod definition;
 pub(crate) mod from;
-mod identity;
+pub(crate) mod identity;
 pub(crate) mod like;
 mod logic;
 pub(crate) mod overriding;
@@ -185,6 +185,7 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
             };
             let mut parsed = parsed.map_err(|error| syntax_error(text, &tokens, error))?;
             if let Kind::Sql(tree) = &mut parsed {
+                tokens::only::note(tree.as_mut());
                 search_cycle::expand(tree, &clauses)?;
                 from::select_into(tree)?;
             }

@@ -9,6 +9,7 @@ mod grouped_apart;
 mod hygiene;
 mod inline;
 mod lookup;
+pub(crate) mod only;
 mod order_keys;
 mod outer_aggregates;
 mod output_names;
@@ -124,6 +125,7 @@ impl Binder {
         parameters: Vec<Option<FieldRef>>,
     ) -> SqlResult<LogicalPlan> {
         planning::under_here(&self.facts.planning, || {
+            only::resolve(self, &mut statement);
             with::prepare(self, &mut statement)?;
             system_columns::resolve(self, &mut statement)?;
             records::resolve(self, &mut statement)?;

@@ -1,6 +1,7 @@
 //! COALESCE, GREATEST, LEAST and NULLIF while names are bound: a literal among their arguments has the type of the others, which
 //! DataFusion's own would not take together. `semantics::resolve` puts those in again.
 
+use super::network::is_network;
 use super::one_type::result_of;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, plan_err};
@@ -10,6 +11,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use std::sync::Arc;
+use tenon_storage::network::INET;
 use tenon_storage::range::is_range;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -57,6 +59,8 @@ impl ScalarUDFImpl for Common {
         let common = match of_their_own.as_slice() {
             [] => Some(DataType::Utf8View),
             [first, rest @ ..] if rest.iter().all(|of| of == first) => Some(first.clone()),
+            // They are made one type where literals are.
+            all if all.iter().all(is_network) => return Ok(types.to_vec()),
             all => type_union_resolution(all),
         };
         match common {
@@ -72,7 +76,8 @@ impl ScalarUDFImpl for Common {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        match types.iter().find(|of| !is_unknown(of)).or(types.first()) {
+        let address = types.iter().find(|of| **of == INET && self.name() != "nullif");
+        match address.or(types.iter().find(|of| !is_unknown(of))).or(types.first()) {
             Some(own) => Ok(own.clone()),
             None => plan_err!("{} takes an argument", self.name()),
         }

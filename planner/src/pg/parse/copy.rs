@@ -1,6 +1,7 @@
 //! The grammar of COPY, in PostgreSQL's new spelling (options in parentheses) and its old one (`CSV HEADER`).
 
 use crate::pg::names::fold;
+use crate::pg::tokens::only;
 use datafusion::sql::sqlparser::ast::{Expr, ObjectName, Query, Statement};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{IsOptional, Parser, ParserError};
@@ -52,9 +53,13 @@ pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Copy, ParserError> {
     let source = if parser.consume_token(&Token::LParen) {
         let changes = [Keyword::INSERT, Keyword::UPDATE, Keyword::DELETE];
         let source = if changes.iter().any(|word| parser.peek_keyword(*word)) {
-            Source::Change(Box::new(parser.parse_statement()?))
+            let mut change = parser.parse_statement()?;
+            only::note(&mut change);
+            Source::Change(Box::new(change))
         } else {
-            Source::Query(parser.parse_query()?)
+            let mut query = parser.parse_query()?;
+            only::note(&mut query);
+            Source::Query(query)
         };
         parser.expect_token(&Token::RParen)?;
         source

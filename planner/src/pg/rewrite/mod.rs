@@ -134,6 +134,9 @@ impl VisitorMut for Rewriter {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         row_subqueries::compared(expr);
+        if let Expr::Exists { subquery, .. } = expr {
+            no_columns::in_exists(subquery);
+        }
         ControlFlow::Continue(())
     }
 

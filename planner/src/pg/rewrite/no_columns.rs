@@ -1,7 +1,7 @@
-//! INTERSECT and EXCEPT of queries without columns: a column that all rows have alike stands in for them.
+//! INTERSECT and EXCEPT of queries without columns, and EXISTS of them: a column that all rows have alike stands in for them.
 
 use crate::pg::parse::select;
-use datafusion::sql::sqlparser::ast::{Expr, Ident, SelectItem, SetExpr, SetOperator, Value};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, Query, SelectItem, SetExpr, SetOperator, Value};
 
 pub(super) fn in_body(body: &mut SetExpr) {
     let SetExpr::SetOperation { op, left, right, .. } = body else {
@@ -16,6 +16,13 @@ pub(super) fn in_body(body: &mut SetExpr) {
     fill(right);
     let rows = select::derived(select::of_body(body.clone()), "\u{1}rows", &[]);
     *body = *select::query(vec![], vec![select::alone(rows)], None).body;
+}
+
+/// What tells whether EXISTS found a row is named by the query's columns.
+pub(super) fn in_exists(query: &mut Query) {
+    if is_empty(&query.body) {
+        fill(&mut query.body);
+    }
 }
 
 /// Whether a SELECT, or each of a union's, lists nothing.

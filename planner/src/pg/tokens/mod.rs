@@ -1,10 +1,12 @@
 //! What the parser does not know, repaired among its tokens. The rewrites of the parsed tree find the marks again: names
 //! that begin with U+0001.
 
+mod arrays;
 mod clauses;
 pub(crate) mod frames;
 pub(crate) mod joins;
 pub(crate) mod merge;
+pub(crate) mod only;
 pub(crate) mod sets;
 mod temporal;
 mod words;
@@ -15,10 +17,12 @@ use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Word};
 /// Repairs the tokens of a statement.
 pub(crate) fn repair(tokens: &mut Vec<TokenWithSpan>) {
     clauses::mark(tokens);
+    arrays::respell(tokens);
     frames::mark(tokens);
     joins::parenthesize(tokens);
     joins::aliases(tokens);
     merge::mark(tokens);
+    only::mark(tokens);
     sets::mark(tokens);
     temporal::mark(tokens);
     words::respell(tokens);

@@ -4,6 +4,7 @@ use super::{constraints, defaults, sequence};
 use crate::catalog::bind::{Target, fold, parts};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::definition::SequenceOptions;
+use crate::pg::parse::identity;
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{self, CheckConstraint, ColumnOption, ForeignKeyConstraint, Ident};
 use tenon_storage::{ColumnDef, Generated, IndexDef, SequenceDef, SequenceOwner, SqlType, TableVersion, quote};
@@ -141,7 +142,11 @@ pub(super) fn column_definition(
                             let message = "identity column type must be smallint, integer, or bigint";
                             return Err(SqlError::new(state::INVALID_PARAMETER_VALUE, message));
                         }
-                        let options = SequenceOptions::of_identity(sequence_options.as_deref().unwrap_or_default());
+                        let mut options = SequenceOptions::of_identity(sequence_options.as_deref().unwrap_or_default());
+                        options.name = column.options.iter().find_map(|option| match &option.option {
+                            ColumnOption::Collation(name) => identity::sequence_named(name),
+                            _ => None,
+                        });
                         declared.sequence = Some(own_sequence(session, place, &out, &options, true)?);
                         out.not_null = true;
                         out.generated = Some(match generated_as {

@@ -1,7 +1,7 @@
 //! CREATE MATERIALIZED VIEW and REFRESH: a table that knows the query its rows come from.
 
 use super::{create, insert, qualify, query};
-use crate::catalog::bind::fold;
+use crate::catalog::bind::{fold, only};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::identity::Acting;
 use crate::pg::outcome::Outcome;
@@ -27,6 +27,7 @@ pub(super) async fn create(session: &mut Session, view: &CreateView) -> Result<O
     }
     let binder = session.binder();
     let mut source = view.query.clone();
+    only::resolve(&binder, &mut source);
     qualify::relations(&binder, &mut source);
     let plan = query::plan(&binder, &source, &[])?;
     let given: Vec<String> = view.columns.iter().map(|column| fold(&column.name)).collect();

@@ -2,7 +2,7 @@
 
 use super::create::{columns_of, target};
 use super::{query, updatable};
-use crate::catalog::bind::fold;
+use crate::catalog::bind::{fold, only};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
 use crate::session::Session;
@@ -20,6 +20,7 @@ pub(super) fn view(session: &mut Session, create: &CreateView) -> Result<Outcome
     let mut binder = session.binder();
     binder.describes = true;
     let mut source = create.query.clone();
+    only::resolve(&binder, &mut source);
     super::qualify::relations(&binder, &mut source);
     super::stars::spell_out(&binder, &mut source);
     let plan = query::plan(&binder, &source, &[])?;

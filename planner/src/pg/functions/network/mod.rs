@@ -169,6 +169,6 @@ fn with_seventh_bit(values: &[Value]) -> Result<Out> {
     Ok(Out::Bytes(bytes))
 }
 
-fn is_network(of: &DataType) -> bool {
+pub(super) fn is_network(of: &DataType) -> bool {
     *of == INET || *of == CIDR
 }

@@ -4,6 +4,7 @@ use super::carried::{mentions_enums, takes_enums};
 use super::{Group, casts, group, is_unknown, known, name, sets, typed, undefined};
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
+use crate::pg::functions::network::converted;
 use crate::pg::functions::{common, padded, text};
 use crate::pg::named;
 use crate::pg::semantics::fields;
@@ -18,6 +19,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
 use tenon_storage::SqlType;
+use tenon_storage::network::CIDR;
 
 #[derive(Debug)]
 pub(in crate::pg::semantics) struct LiteralsTakeTypes;
@@ -297,6 +299,9 @@ fn unify(exprs: Vec<&mut Expr>, schema: &DFSchema, place: Place) -> Result<(bool
         if is_unknown(expr) {
             *expr = typed(std::mem::take(expr), wanted);
             changed = true;
+        } else if wanted == SqlType::Inet && known(expr, schema) == Some(SqlType::Cidr) {
+            *expr = converted(std::mem::take(expr), &CIDR);
+            changed = true;
         }
     }
     Ok((changed, found))
@@ -331,7 +336,7 @@ pub(super) fn type_of_two(a: SqlType, b: SqlType) -> Option<SqlType> {
         SqlType::Float4 => 4,
         SqlType::Float8 => 5,
         SqlType::CharOf(_) => 0,
-        SqlType::VarcharOf(_) | SqlType::Varchar | SqlType::VarBit => 1,
+        SqlType::VarcharOf(_) | SqlType::Varchar | SqlType::VarBit | SqlType::Inet => 1,
         SqlType::Text => 2,
         _ => 0,
     };

@@ -4,6 +4,7 @@ use super::neighbours::{type_of_two, unmatched};
 use super::{Group, group, is_unknown, known, known_of, name, typed, undefined};
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
+use crate::pg::functions::network::converted;
 use crate::pg::functions::text;
 use crate::pg::rewrite::displayed_name;
 use crate::pg::types::planner::WRITTEN;
@@ -15,6 +16,7 @@ use datafusion::logical_expr::expr::InSubquery;
 use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection, RecursiveQuery, Union, cast, lit};
 use std::sync::Arc;
 use tenon_storage::SqlType;
+use tenon_storage::network::CIDR;
 
 /// 42883 where `=` takes no value of a subquery's column beside what stands before IN. Beside a `char(n)` the blanks at the
 /// end of a varchar do not count, and beside a float not the digits of a numeric that floats lack.
@@ -44,6 +46,11 @@ pub(super) fn within(mut within: InSubquery, schema: &DFSchema) -> Result<Transf
             within.expr = Box::new(cast(*within.expr, DataType::Float64));
             cast(Expr::Column(column), DataType::Float64)
         }
+        (SqlType::Cidr, SqlType::Inet) => {
+            *within.expr = converted(*within.expr, &CIDR);
+            return Ok(Transformed::yes(within));
+        }
+        (SqlType::Inet, SqlType::Cidr) => converted(Expr::Column(column), &CIDR),
         _ => return Ok(Transformed::no(within)),
     };
     let value = value.alias(name);
@@ -52,7 +59,8 @@ pub(super) fn within(mut within: InSubquery, schema: &DFSchema) -> Result<Transf
     Ok(Transformed::yes(within))
 }
 
-/// Columns of a union get one type: literals that of the others, and strings beside a `char(n)` that of the first.
+/// Columns of a union get one type: literals that of the others, strings beside a `char(n)` that of the first, and networks beside
+/// addresses are such.
 pub(super) fn union(union: Union) -> Result<Transformed<LogicalPlan>> {
     let width = union.inputs.first().map_or(0, |input| input.schema().fields().len());
     if union.inputs.iter().any(|input| input.schema().fields().len() != width) {
@@ -93,7 +101,8 @@ pub(super) fn union(union: Union) -> Result<Transformed<LogicalPlan>> {
     }
     let wanted = |input: &LogicalPlan| (0..width).any(|at| types[at].is_some() && literal_column(input, at));
     let mixed = blanks.iter().any(Option::is_some);
-    if !mixed && !union.inputs.iter().any(|input| wanted(input)) {
+    let networks = types.contains(&Some(SqlType::Inet));
+    if !mixed && !networks && !union.inputs.iter().any(|input| wanted(input)) {
         return Ok(Transformed::no(LogicalPlan::Union(union)));
     }
     let inputs = union.inputs.iter().map(|input| {
@@ -107,6 +116,11 @@ pub(super) fn union(union: Union) -> Result<Transformed<LogicalPlan>> {
                 Arc::new(LogicalPlan::Projection(projection))
             }
             _ => input.clone(),
+        };
+        let input = if networks {
+            with_addresses(input, &types)?
+        } else {
+            input
         };
         match mixed {
             true => with_blanks(input, &blanks),
@@ -143,6 +157,24 @@ fn with_blanks(input: Arc<LogicalPlan>, blanks: &[Option<Blanks>]) -> Result<Arc
             (false, Blanks::OfTexts) => return column,
         };
         value.alias_qualified(qualifier, name)
+    });
+    let projection = Projection::try_new(exprs.collect(), input.clone())?;
+    Ok(Arc::new(LogicalPlan::Projection(projection)))
+}
+
+/// Networks in columns of addresses.
+fn with_addresses(input: Arc<LogicalPlan>, types: &[Option<SqlType>]) -> Result<Arc<LogicalPlan>> {
+    let is_network = |at: usize| types[at] == Some(SqlType::Inet) && column_type(&input, at) == Some(SqlType::Cidr);
+    if !(0..types.len()).any(is_network) {
+        return Ok(input);
+    }
+    let columns = input.schema().columns().into_iter().enumerate();
+    let exprs = columns.map(|(at, column)| match is_network(at) {
+        true => {
+            let (qualifier, name) = (column.relation.clone(), column.name.clone());
+            converted(Expr::Column(column), &CIDR).alias_qualified(qualifier, name)
+        }
+        false => Expr::Column(column),
     });
     let projection = Projection::try_new(exprs.collect(), input.clone())?;
     Ok(Arc::new(LogicalPlan::Projection(projection)))

@@ -1,6 +1,6 @@
 //! What an UPDATE or DELETE asks for, as a query for the rows to change.
 
-use crate::catalog::bind::{Binder, fold};
+use crate::catalog::bind::{Binder, fold, only};
 use crate::catalog::system;
 use crate::pg::error::{Result, SqlError};
 use crate::pg::rewrite::rewrite;
@@ -179,6 +179,8 @@ pub(super) struct Target {
     pub alias: String,
     /// Stands for it in the query for its rows.
     factor: TableFactor,
+    /// Whether ONLY says that none of its rows are meant, which are its partitions'.
+    empty: bool,
 }
 
 impl Target {
@@ -187,6 +189,8 @@ impl Target {
             return Err(SqlError::unsupported("changing anything but a table"));
         };
         let (table, view) = updatable::target(binder, name, what)?;
+        let mut factor = factor.clone();
+        let empty = only::is_empty(binder, &mut factor);
         let own = view.as_ref().map_or_else(|| table.name(), |view| view.view.as_str());
         let alias = alias
             .as_ref()
@@ -195,7 +199,7 @@ impl Target {
             // A view has no addresses, as its rows are none.
             Some(view) if view.partition.is_none() => updatable::factor(view, &alias, &POSITION_FIELDS),
             Some(view) => updatable::factor(view, &alias, &[&POSITION_FIELDS[..], &[ADDRESS_FIELD]].concat()),
-            None => factor.clone(),
+            None => factor,
         };
         Ok(Target {
             relation: binder.names().relation(name)?.clone(),
@@ -203,6 +207,7 @@ impl Target {
             view,
             alias,
             factor,
+            empty,
         })
     }
 
@@ -212,6 +217,12 @@ impl Target {
             Some(_) => column(&self.alias, &updatable::hidden(name)),
             None => column(&self.alias, name),
         }
+    }
+
+    /// The condition, which no row fulfils where none is meant.
+    fn restricted(&self, selection: &Option<ast::Expr>) -> Option<ast::Expr> {
+        let never = || ast::Expr::Value(ast::Value::Boolean(false).into());
+        self.empty.then(never).or_else(|| selection.clone())
     }
 
     fn in_from(&self, of: &TableWithJoins) -> TableWithJoins {
@@ -284,7 +295,7 @@ fn of_update(binder: &Binder, update: &Update, target: Target) -> Result<Change>
         items.extend(whole(&from[1..]));
     }
     Ok(Change {
-        select: select::of(items, from, update.selection.clone()),
+        select: select::of(items, from, target.restricted(&update.selection)),
         target,
         returning: update.returning.clone(),
         assigned,
@@ -305,7 +316,7 @@ fn of_delete(delete: &Delete, target: Target) -> Result<Change> {
     let mut from: Vec<TableWithJoins> = vec![target.in_from(only)];
     from.extend(delete.using.iter().flatten().cloned());
     Ok(Change {
-        select: select::of(items, from, delete.selection.clone()),
+        select: select::of(items, from, target.restricted(&delete.selection)),
         target,
         returning: delete.returning.clone(),
         assigned: Assigned::none(),
