@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs what the tests need and the machine lacks: Debian packages (psql, pgbench, PostgreSQL 15 as an oracle, sqlsmith, Java and
-# pgjdbc, ODBC) through apt-get, PostgreSQL's regression suite from its source package into .deps/regress, Python
-# drivers, Django, DuckDB, NVRTC and, where there is none, Node.js from PyPI into .deps/venv, and node's drivers from npm into
-# .deps/node. Does nothing, quickly, when all is there already.
+# Installs what the tests need and the machine lacks: Debian packages (psql, pgbench, PostgreSQL 15 as an oracle and for its
+# postgres_fdw, PgBouncer, sqlsmith, Java and pgjdbc, ODBC) through apt-get, PostgreSQL's regression suite from its source
+# package into .deps/regress, Python drivers, Django, DuckDB, NVRTC and, where there is none, Node.js from PyPI into
+# .deps/venv, and node's drivers from npm into .deps/node. Does nothing, quickly, when all is there already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,6 +10,7 @@ packages=()
 command -v psql >/dev/null || packages+=(postgresql-client)
 command -v pgbench >/dev/null || packages+=(postgresql-contrib)
 [ -x /usr/lib/postgresql/15/bin/postgres ] || packages+=(postgresql-15)
+[ -x /usr/sbin/pgbouncer ] || packages+=(pgbouncer)
 command -v sqlsmith >/dev/null || packages+=(sqlsmith)
 command -v openssl >/dev/null || packages+=(openssl)
 command -v g++ >/dev/null || packages+=(g++)

@@ -1,4 +1,4 @@
-//! Programs of other people against the server: psql, pgbench, pg_dump, postgres_fdw, psycopg, psycopg 2, pg8000, asyncpg, SQLAlchemy, Django,
+//! Programs of other people against the server: psql, pgbench, pg_dump, postgres_fdw, PgBouncer, psycopg, psycopg 2, pg8000, asyncpg, SQLAlchemy, Django,
 //! node-postgres, postgres.js, pgjdbc, psqlODBC, ADBC; and DuckDB as an oracle.
 //!
 //! `scripts/install-test-deps.sh` installs them. Where one is missing its test fails and says so.
@@ -21,6 +21,7 @@ pub fn trials() -> Vec<Trial> {
         "django_driver",
         "pg_dump",
         "postgres_fdw",
+        "pgbouncer",
         "odbc_driver",
         "adbc_driver",
         "differential",

@@ -86,7 +86,7 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
             ],
             index_definitions(binder),
         ),
-        "pg_user" => (
+        "pg_user" | "pg_shadow" => (
             &[
                 ("usename", "text"),
                 ("usesysid", "oid"),
@@ -98,7 +98,7 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
                 ("valuntil", "timestamptz"),
                 ("useconfig", "texts"),
             ],
-            rights::users(binder),
+            rights::users(binder, name == "pg_shadow"),
         ),
         "pg_stat_user_tables" | "pg_stat_all_tables" => (usage::TABLES, usage::tables(binder)),
         // How often indexes are read is not counted.

@@ -63,12 +63,9 @@ fn all(binder: &Binder) -> Vec<Role> {
 /// `pg_roles`, and with verifiers `pg_authid`.
 pub(super) fn roles(binder: &Binder, secrets: bool) -> Vec<Row> {
     let role = |role: Role| {
-        let password = match (secrets, role.password) {
-            (true, password) => Value::from(password),
-            (false, _) => Value::from("********"),
-        };
         row! {
             "oid": role.oid,
+            "rolpassword": password(&role, secrets),
             "rolname": role.name,
             "rolsuper": role.superuser,
             "rolinherit": role.inherit,
@@ -77,7 +74,6 @@ pub(super) fn roles(binder: &Binder, secrets: bool) -> Vec<Row> {
             "rolcanlogin": role.can_login,
             "rolreplication": role.replication,
             "rolconnlimit": i64::from(role.connection_limit),
-            "rolpassword": password,
             "rolvaliduntil": role.valid_until.map_or(Value::Null, Value::Number),
             "rolbypassrls": role.bypass_rls,
             "rolconfig": settings(binder.snapshot.kept_settings(role.oid, ANY)),
@@ -86,17 +82,25 @@ pub(super) fn roles(binder: &Binder, secrets: bool) -> Vec<Row> {
     all(binder).into_iter().map(role).collect()
 }
 
-pub(super) fn users(binder: &Binder) -> Vec<Row> {
+fn password(role: &Role, secrets: bool) -> Value {
+    match secrets {
+        true => Value::from(role.password.clone()),
+        false => Value::from("********"),
+    }
+}
+
+/// `pg_user`, and with verifiers `pg_shadow`.
+pub(super) fn users(binder: &Binder, secrets: bool) -> Vec<Row> {
     let logins = all(binder).into_iter().filter(|role| role.can_login);
     let user = |role: Role| {
         row! {
+            "passwd": password(&role, secrets),
             "usename": role.name,
             "usesysid": role.oid,
             "usecreatedb": role.create_db,
             "usesuper": role.superuser,
             "userepl": role.replication,
             "usebypassrls": role.bypass_rls,
-            "passwd": "********",
             "valuntil": role.valid_until.map_or(Value::Null, Value::Number),
             "useconfig": settings(binder.snapshot.kept_settings(role.oid, ANY)),
         }
