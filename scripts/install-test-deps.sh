@@ -2,7 +2,7 @@
 # Installs what the tests need and the machine lacks: Debian packages (psql, pgbench, PostgreSQL 15 as an oracle and for its
 # postgres_fdw, PgBouncer, sqlsmith, Java and pgjdbc, ODBC) through apt-get, PostgreSQL's regression suite from its source
 # package into .deps/regress, Python drivers, Django, DuckDB, NVRTC and, where there is none, Node.js from PyPI into
-# .deps/venv, and node's drivers from npm into .deps/node. Does nothing, quickly, when all is there already.
+# .deps/venv, and node's drivers and drizzle-kit from npm into .deps/node. Does nothing, quickly, when all is there already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,4 +1,4 @@
-//! Programs of other people against the server: psql, pgbench, pg_dump, postgres_fdw, PgBouncer, psycopg, psycopg 2, pg8000, asyncpg, SQLAlchemy, Django,
+//! Programs of other people against the server: psql, pgbench, pg_dump, postgres_fdw, PgBouncer, drizzle-kit, psycopg, psycopg 2, pg8000, asyncpg, SQLAlchemy, Django,
 //! node-postgres, postgres.js, pgjdbc, psqlODBC, ADBC; and DuckDB as an oracle.
 //!
 //! `scripts/install-test-deps.sh` installs them. Where one is missing its test fails and says so.
@@ -22,6 +22,7 @@ pub fn trials() -> Vec<Trial> {
         "pg_dump",
         "postgres_fdw",
         "pgbouncer",
+        "drizzle_kit",
         "odbc_driver",
         "adbc_driver",
         "differential",

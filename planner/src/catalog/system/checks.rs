@@ -1,9 +1,14 @@
 //! CHECK constraints of tables, partitions and domains as `pg_constraint` and `pg_get_constraintdef` show them.
 
 use super::relations::{relations, schema_oid};
+use super::rights::is_accessible;
 use super::rows::{Row, row};
-use crate::catalog::bind::Binder;
-use tenon_storage::{Check, Object, Relation};
+use crate::catalog::bind::{Binder, fold};
+use crate::pg::parse::parse_expression;
+use crate::pg::walk::Visit;
+use datafusion::sql::sqlparser::ast::{Expr, Visitor};
+use std::ops::ControlFlow;
+use tenon_storage::{Check, Object, Relation, quote};
 
 /// A condition with the oids of the table, or the domain, that it is of.
 struct Shown<'a> {
@@ -82,9 +87,123 @@ pub(super) fn constraints(binder: &Binder) -> Vec<Row> {
             "coninhcount": 0_i64,
             "connoinherit": false,
             "conbin": shown.condition,
+            "conkey": columns_of(binder, &shown).iter().map(|at| *at as i64 + 1).collect::<Vec<_>>(),
         }
     };
     all(binder).into_iter().map(constraint).collect()
+}
+
+/// The columns that a table's condition names, in its order.
+fn columns_of(binder: &Binder, shown: &Shown<'_>) -> Vec<usize> {
+    struct Names<'a>(&'a Relation, Vec<usize>);
+    impl Visitor for Names<'_> {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            let name = match expr {
+                Expr::Identifier(name) => Some(name),
+                Expr::CompoundIdentifier(parts) => parts.last(),
+                _ => None,
+            };
+            let found = name.and_then(|name| self.0.columns().column_with_name(&fold(name)));
+            if let Some((at, _)) = found.filter(|(at, _)| !self.1.contains(at)) {
+                self.1.push(at);
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let Some(relation) = binder.snapshot.relation_by_oid(shown.table) else {
+        return Vec::new();
+    };
+    let mut names = Names(relation, Vec::new());
+    if let Ok(condition) = parse_expression(shown.condition) {
+        let _ = condition.visit(&mut names);
+    }
+    names.1
+}
+
+/// Conditions and NOT NULL of tables, each with its schema, its name, its table and its clause.
+fn of_tables(binder: &Binder) -> Vec<(&str, String, &Relation, String)> {
+    let mut out = Vec::new();
+    for shown in all(binder).iter().filter(|shown| shown.table != 0) {
+        if let Some(relation) = binder.snapshot.relation_by_oid(shown.table) {
+            out.push((
+                shown.schema,
+                shown.name.to_string(),
+                relation,
+                format!("(({}))", shown.condition),
+            ));
+        }
+    }
+    // PostgreSQL makes names for these there.
+    for relation in relations(binder).filter(|own| matches!(own, Relation::Table(_) | Relation::Partition(_))) {
+        let fields = relation.columns().fields().iter().enumerate();
+        for (at, field) in fields.filter(|(_, field)| !field.is_nullable()) {
+            let schema = schema_oid(binder, relation.schema_name());
+            let name = format!("{schema}_{}_{}_not_null", relation.oid(), at + 1);
+            let clause = format!("{} IS NOT NULL", quote::identifier(field.name()));
+            out.push((relation.schema_name(), name, relation, clause));
+        }
+    }
+    out.retain(|(_, _, relation, _)| is_accessible(binder, relation));
+    out
+}
+
+/// Rows of `information_schema.table_constraints`.
+pub(super) fn table_constraints(binder: &Binder, database: &str) -> Vec<Row> {
+    let constraint = |(schema, name, relation, _): (&str, String, &Relation, String)| {
+        row! {
+            "constraint_catalog": database,
+            "constraint_schema": schema,
+            "constraint_name": name,
+            "table_catalog": database,
+            "table_schema": relation.schema_name(),
+            "table_name": relation.name(),
+            "constraint_type": "CHECK",
+            "is_deferrable": "NO",
+            "initially_deferred": "NO",
+            "enforced": "YES",
+        }
+    };
+    of_tables(binder).into_iter().map(constraint).collect()
+}
+
+/// Rows of `information_schema.check_constraints`.
+pub(super) fn clauses(binder: &Binder, database: &str) -> Vec<Row> {
+    let clause = |schema: &str, name: &str, clause: String| {
+        row! {
+            "constraint_catalog": database,
+            "constraint_schema": schema,
+            "constraint_name": name,
+            "check_clause": clause,
+        }
+    };
+    let of_tables = of_tables(binder).into_iter();
+    let of_tables = of_tables.map(|(schema, name, _, own)| clause(schema, &name, own));
+    let domains = all(binder).into_iter().filter(|shown| shown.domain != 0);
+    let of_domains = domains.map(|shown| clause(shown.schema, shown.name, format!("(({}))", shown.condition)));
+    of_tables.chain(of_domains).collect()
+}
+
+/// Rows of `information_schema.constraint_column_usage`: the columns that conditions name.
+pub(super) fn used_columns(binder: &Binder, database: &str) -> Vec<Row> {
+    let mut out = Vec::new();
+    for shown in all(binder).iter().filter(|shown| shown.table != 0) {
+        let Some(relation) = binder.snapshot.relation_by_oid(shown.table) else {
+            continue;
+        };
+        for at in columns_of(binder, shown) {
+            out.push(row! {
+                "table_catalog": database,
+                "table_schema": relation.schema_name(),
+                "table_name": relation.name(),
+                "column_name": relation.columns().field(at).name().as_str(),
+                "constraint_catalog": database,
+                "constraint_schema": shown.schema,
+                "constraint_name": shown.name,
+            });
+        }
+    }
+    out
 }
 
 /// `pg_get_constraintdef` of the condition with this oid.

@@ -5,7 +5,7 @@
 use super::relations::{Column, columns, keyed, relations, shown_default};
 use super::rights;
 use super::rows::{self, Row, row};
-use super::{foreign_keys, names};
+use super::{checks, foreign_keys, names};
 use crate::catalog::bind::Binder;
 use datafusion::datasource::TableProvider;
 use datafusion::error::Result;
@@ -130,7 +130,17 @@ pub(super) fn table(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableP
             keyed(binder)
                 .map(|(table, key)| constraint(table, key, database))
                 .chain(foreign_keys::table_constraints(binder, database))
+                .chain(checks::table_constraints(binder, database))
                 .collect(),
+        ),
+        "check_constraints" => (
+            &[
+                ("constraint_catalog", "text"),
+                ("constraint_schema", "text"),
+                ("constraint_name", "text"),
+                ("check_clause", "text"),
+            ],
+            checks::clauses(binder, database),
         ),
         "key_column_usage" => (
             &[
@@ -193,6 +203,7 @@ pub(super) fn table(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableP
             key_columns(binder, database)
                 .into_iter()
                 .chain(foreign_keys::used_columns(binder, database))
+                .chain(checks::used_columns(binder, database))
                 .collect(),
         ),
         "routines" => (

@@ -15,6 +15,7 @@ mod information;
 mod names;
 mod on_device;
 mod open;
+mod operator_classes;
 mod partitions;
 mod regnames;
 mod relations;

@@ -5,8 +5,8 @@
 use super::rows::{self, Row, row};
 use super::{DATABASE_OID, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID};
 use super::{
-    activity, checks, dependencies, encodings, foreign_keys, names, on_device, open, partitions, rights, settings,
-    texts, types, usage, zones,
+    activity, checks, dependencies, encodings, foreign_keys, names, on_device, open, operator_classes, partitions,
+    rights, settings, texts, types, usage, zones,
 };
 use crate::catalog::bind::Binder;
 use datafusion::datasource::MemTable;
@@ -522,6 +522,10 @@ fn attributes(binder: &Binder) -> Vec<Row> {
             },
             "attgenerated": if column.generated == Some(Generated::Stored) { "s" } else { "" },
             "attislocal": true,
+            "attndims": match column.sql_type {
+                SqlType::Array(of) => of.dimensions() as i64,
+                _ => 0,
+            },
             "attcollation": if is_collated(column.sql_type) { 100_i64 } else { 0 },
             "attacl": rights::column_acl(binder, relation, column.name),
         }
@@ -705,8 +709,11 @@ fn indexes(binder: &Binder) -> Vec<Row> {
             "indislive": true,
             "indisreplident": false,
             "indkey": positions,
-            "indcollation": zeros.clone(),
-            "indclass": zeros,
+            "indcollation": zeros,
+            "indclass": match shown.of {
+                ShownKeys::Columns(key) => operator_classes::of_columns(shown.table.definition(), key),
+                ShownKeys::Expressions(own) => operator_classes::of_expressions(binder, shown.table.definition(), own),
+            },
             "indoption": options,
         };
         if let ShownKeys::Expressions(own) = shown.of {

@@ -9,8 +9,8 @@ use crate::catalog::bind::fold;
 use crate::catalog::system::functions::{reg_name, reg_oid};
 use crate::pg::walk::taken;
 use datafusion::sql::sqlparser::ast::{
-    Array, ArrayElemTypeDef, BinaryOperator, DataType, Expr, Function, Ident, ObjectName, SelectItem, SetExpr,
-    Statement, Value,
+    Array, ArrayElemTypeDef, BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    Ident, ObjectName, OrderByKind, Query, SelectItem, SetExpr, Statement, Value,
 };
 
 /// The alias that a type name stands for.
@@ -77,6 +77,33 @@ fn is_named(name: &ObjectName, wanted: &str) -> bool {
 
 /// Rewrites a cast whose operand has been rewritten already, or a comparison of a type's name with an oid.
 pub(super) fn rewrite(expr: &mut Expr) {
+    match expr {
+        Expr::BinaryOp {
+            left,
+            op: BinaryOperator::StringConcat,
+            right,
+        } => {
+            show(left);
+            show(right);
+            return;
+        }
+        // Whose arguments become texts.
+        Expr::Function(function)
+            if ["concat", "concat_ws", "format"]
+                .iter()
+                .any(|name| is_named(&function.name, name)) =>
+        {
+            if let FunctionArguments::List(list) = &mut function.args {
+                for argument in &mut list.args {
+                    if let FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) = argument {
+                        show(argument);
+                    }
+                }
+            }
+            return;
+        }
+        _ => {}
+    }
     let oid = reg_oid(RegType::Type);
     let looked_up = |name: &mut Expr| {
         let operand = taken(name);
@@ -204,7 +231,52 @@ fn show(expr: &mut Expr) {
 /// Shows the output columns of a statement by name.
 pub(super) fn show_outputs(statement: &mut Statement) {
     if let Statement::Query(query) = statement {
+        sort_by_oids(query);
         show_columns(&mut query.body);
+    }
+}
+
+/// An output column that is shown by name is sorted by its oid, as PostgreSQL's types compare.
+fn sort_by_oids(query: &mut Query) {
+    let SetExpr::Select(select) = query.body.as_ref() else {
+        return;
+    };
+    let Some(OrderByKind::Expressions(keys)) = query.order_by.as_mut().map(|order| &mut order.kind) else {
+        return;
+    };
+    if select.distinct.is_some() {
+        return;
+    }
+    for key in keys {
+        let found = match &key.expr {
+            Expr::Value(value) => match &value.value {
+                Value::Number(number, _) => {
+                    let at = number.parse::<usize>().ok().and_then(|at| at.checked_sub(1));
+                    at.and_then(|at| select.projection.get(at))
+                }
+                _ => None,
+            },
+            Expr::Identifier(name) => select
+                .projection
+                .iter()
+                .find(|item| matches!(item, SelectItem::ExprWithAlias { alias, .. } if fold(alias) == fold(name))),
+            _ => None,
+        };
+        if let Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = found
+            && is_oid_of(expr)
+        {
+            key.expr = expr.clone();
+        }
+    }
+}
+
+/// Whether it is what a cast to an alias of oid has become.
+fn is_oid_of(expr: &Expr) -> bool {
+    let aliases = [RegType::Class, RegType::Type, RegType::Namespace, RegType::Role];
+    match expr {
+        Expr::Nested(inner) => is_oid_of(inner),
+        Expr::Function(Function { name, .. }) => aliases.iter().any(|alias| is_named(name, &reg_oid(*alias))),
+        _ => false,
     }
 }
 
