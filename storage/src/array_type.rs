@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// An array type. Its Arrow type is a list, of lists where it has several dimensions.
 ///
-/// The element stands as its oid and modifier, an enum as its oid and version, so that the type can be copied.
+/// The element stands as its oid and modifier, an enum as its oid and version, a composite type as its oid and place, so that the type can be copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ArrayType {
     element: u32,
@@ -27,6 +27,7 @@ impl ArrayType {
                 element: scalar.oid(),
                 typmod: match scalar {
                     SqlType::Enum(of) => of.version() as i32,
+                    SqlType::Composite(of) => of.place() as i32,
                     other => other.typmod(),
                 },
                 dimensions: 1,
@@ -88,6 +89,7 @@ impl ArrayType {
             3802 => 3807,
             _ => match self.element() {
                 SqlType::Enum(of) => of.array_oid,
+                SqlType::Composite(of) => of.array_oid(),
                 SqlType::Range(of) => of.oids().1,
                 SqlType::Multirange(of) => of.multirange_oids().1,
                 _ => 1009,
@@ -127,6 +129,7 @@ impl ArrayType {
             SqlType::Range(of) => of.array_names().0,
             SqlType::Multirange(of) => of.array_names().1,
             SqlType::Enum(of) => &of.array_name,
+            SqlType::Composite(of) => &of.array_name,
             _ => "text[]",
         }
     }

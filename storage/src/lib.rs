@@ -18,6 +18,7 @@
 //! | text and binary input of each type | `parse` |
 //! | dates, times, intervals and zones: input, output, parts, arithmetic, patterns | `datetime` |
 //! | enum types: their versions, their values | `enum_type` |
+//! | composite types as columns have them: their attributes, what ALTER TYPE makes of values | `composite_type` |
 //! | bit strings: their text, their bytes on the wire, their lengths | `bits` |
 //! | network addresses, and those of interfaces: their text, their bytes and the order of these | `network` |
 //! | addresses of rows: their text, their bytes | `tid` |
@@ -30,6 +31,7 @@ pub mod arena;
 mod array_type;
 pub mod bits;
 pub mod catalog;
+pub mod composite_type;
 pub mod datetime;
 mod enum_type;
 pub mod error;
@@ -53,6 +55,7 @@ pub mod writer;
 
 pub use arena::RegionObserver;
 pub use array_type::ArrayType;
+pub use composite_type::{Attribute, CompositeType};
 pub use catalog::database::Published;
 pub use catalog::locks::{LockMode, Wait};
 pub use catalog::{

@@ -4,6 +4,7 @@
 
 use crate::array_type::ArrayType;
 use crate::bits::{BITS, BITS_MAX};
+use crate::composite_type::{CompositeType, Described};
 use crate::datetime::{IntervalRange, TIMETZ_BYTES};
 use crate::enum_type::EnumType;
 use crate::error::{ErrorKind, Result, StorageError};
@@ -16,6 +17,12 @@ use std::fmt;
 
 /// Key of the Arrow field metadata that names the declared SQL type where the Arrow type alone does not.
 pub const TYPE_KEY: &str = "tenon.type";
+/// Metadata that names a `pg_type.oid`: of what has no storage type (oid, name, regclass), and of composite values.
+pub const OID_KEY: &str = "tenon.oid";
+/// Beside it, in the metadata of composite values: the `pg_type.oid` of the type of their arrays.
+pub const ARRAY_OID_KEY: &str = "tenon.array_oid";
+/// What a composite type is called in metadata, with its place among those of the process: no type's name begins so.
+const COMPOSITE: &str = "\u{1}composite ";
 /// What holds numerics of any precision, with the display scale of each value: see `numeric::key`. Byte strings are never
 /// of this type.
 pub const NUMERIC: DataType = DataType::LargeBinary;
@@ -80,6 +87,7 @@ pub enum SqlType {
     Range(RangeType),
     Multirange(RangeType),
     Enum(&'static EnumType),
+    Composite(&'static CompositeType),
     Array(ArrayType),
 }
 
@@ -156,6 +164,7 @@ impl SqlType {
             SqlType::Range(of) => of.data_type(),
             SqlType::Multirange(of) => of.multirange_data_type(),
             SqlType::Enum(of) => of.data_type(),
+            SqlType::Composite(of) => of.data_type(),
             SqlType::Array(of) => of.data_type(),
         }
     }
@@ -167,7 +176,38 @@ impl SqlType {
         if told {
             field
         } else {
-            field.with_metadata([(TYPE_KEY.to_string(), self.to_string())].into())
+            let mut metadata = vec![(TYPE_KEY.to_string(), self.mark())];
+            match self {
+                SqlType::Composite(of) => metadata.extend(of.oids()),
+                SqlType::Array(of) if let SqlType::Composite(_) = of.element() => {
+                    metadata.push((OID_KEY.to_string(), self.oid().to_string()));
+                }
+                _ => {}
+            }
+            field.with_metadata(metadata.into_iter().collect())
+        }
+    }
+
+    /// What metadata calls the type.
+    fn mark(self) -> String {
+        match self {
+            SqlType::Composite(of) => format!("{COMPOSITE}{}", of.place()),
+            SqlType::Array(of) if let SqlType::Composite(_) = of.element() => {
+                of.element().mark() + &"[]".repeat(of.dimensions())
+            }
+            other => other.to_string(),
+        }
+    }
+
+    fn of_mark(text: &str) -> Option<SqlType> {
+        match text.strip_prefix(COMPOSITE) {
+            Some(place) => {
+                let own = place.trim_end_matches("[]");
+                let of = SqlType::Composite(CompositeType::at(own.parse().ok()?)?);
+                let dimensions = (place.len() - own.len()) / 2;
+                Some((0..dimensions).fold(of, |item, _| SqlType::Array(ArrayType::of_items(item))))
+            }
+            None => text.parse().ok(),
         }
     }
 
@@ -176,9 +216,26 @@ impl SqlType {
         field
             .metadata()
             .get(TYPE_KEY)
-            .and_then(|declared| declared.parse().ok())
+            .and_then(|declared| SqlType::of_mark(declared))
             .filter(|declared: &SqlType| declared.data_type() == *field.data_type())
             .or_else(|| SqlType::from_data_type(field.data_type()))
+            .or_else(|| SqlType::composite_of(field))
+    }
+
+    /// The composite type, or that of an array's items, whose oid a field tells.
+    fn composite_of(field: &Field) -> Option<SqlType> {
+        let oid = field.metadata().get(OID_KEY)?.parse().ok()?;
+        let (mut item, mut dimensions) = (field.data_type(), 0);
+        while let DataType::List(own) = item {
+            (item, dimensions) = (own.data_type(), dimensions + 1);
+        }
+        Some(match dimensions {
+            0 => SqlType::Composite(CompositeType::of_oid(oid, item)?),
+            _ => {
+                let of = SqlType::Composite(CompositeType::of_array_oid(oid, item)?);
+                SqlType::Array(ArrayType::of_items(of).with_dimensions(dimensions))
+            }
+        })
     }
 
     /// The SQL type in which values of an Arrow type are kept: also of types that storage widens (unsigned integers,
@@ -257,6 +314,7 @@ impl SqlType {
             SqlType::Range(of) => of.oids().0,
             SqlType::Multirange(of) => of.multirange_oids().0,
             SqlType::Enum(of) => of.oid,
+            SqlType::Composite(of) => of.oid(),
             SqlType::Array(of) => of.oid(),
         }
     }
@@ -328,7 +386,7 @@ impl SqlType {
         }
     }
 
-    /// The type of an oid and a modifier that a scalar type has; of an enum and its version.
+    /// The type of an oid and a modifier that a scalar type has; of an enum and its version, of a composite type and its place.
     pub fn of_oid(oid: u32, typmod: i32) -> Option<SqlType> {
         let length = u32::try_from(typmod - 4)
             .ok()
@@ -348,8 +406,12 @@ impl SqlType {
             (1114, _) if (0..=6).contains(&typmod) => SqlType::TimestampOf(typmod as u8),
             (1184, _) if (0..=6).contains(&typmod) => SqlType::TimestampTzOf(typmod as u8),
             _ if oid >= OIDS_OF_OBJECTS => {
-                let of = EnumType::of_version(u32::try_from(typmod).ok()?)?;
-                (of.oid == oid).then_some(SqlType::Enum(of))?
+                let version = u32::try_from(typmod).ok()?;
+                let of = EnumType::of_version(version).filter(|of| of.oid == oid);
+                match of {
+                    Some(of) => SqlType::Enum(of),
+                    None => SqlType::Composite(CompositeType::at(version).filter(|of| of.oid() == oid)?),
+                }
             }
             _ if let Some(of) = SqlType::range_of_oid(oid) => of,
             _ => *SCALARS.iter().find(|known| known.oid() == oid)?,
@@ -395,6 +457,7 @@ impl SqlType {
             SqlType::Range(of) => of.name(),
             SqlType::Multirange(of) => of.multirange_name(),
             SqlType::Enum(of) => &of.name,
+            SqlType::Composite(of) => of.name(),
             SqlType::Array(of) => of.base_name(),
         }
     }
@@ -472,13 +535,15 @@ impl fmt::Display for SqlType {
                 digits.map_or(Ok(()), |digits| write!(f, "({digits})"))
             }
             SqlType::Enum(of) => f.write_str(&crate::quote::identifier(&of.name)),
+            SqlType::Composite(of) => f.write_str(&crate::quote::identifier(of.name())),
             SqlType::Array(of) => of.fmt(f),
             other => f.write_str(other.base_name()),
         }
     }
 }
 
-/// As text: `Display`'s, but that an enum is its oid and version, and so are an array's items.
+/// As text: `Display`'s, but that an enum is its oid and version, a composite type all that there is to it, and so are an
+/// array's items.
 impl Serialize for SqlType {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&stored(*self))
@@ -495,6 +560,10 @@ impl<'de> Deserialize<'de> for SqlType {
 fn stored(of: SqlType) -> String {
     match of {
         SqlType::Enum(of) => format!("enum {} {}", of.oid, of.version()),
+        SqlType::Composite(of) => {
+            let own = serde_json::to_string(of.describe()).unwrap_or_default();
+            format!("composite {own}")
+        }
         SqlType::Array(of) => stored(of.element()) + &"[]".repeat(of.dimensions()),
         other => other.to_string(),
     }
@@ -503,6 +572,10 @@ fn stored(of: SqlType) -> String {
 fn from_stored(text: &str) -> Option<SqlType> {
     if let Some(item) = text.strip_suffix("[]") {
         return Some(SqlType::Array(ArrayType::of_items(from_stored(item)?)));
+    }
+    if let Some(own) = text.strip_prefix("composite ") {
+        let own: Described = serde_json::from_str(own).ok()?;
+        return Some(SqlType::Composite(CompositeType::described(own)));
     }
     match text.strip_prefix("enum ") {
         Some(own) => {

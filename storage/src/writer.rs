@@ -2,6 +2,7 @@
 
 use crate::bits;
 use crate::catalog::{ColumnDef, TableDefinition};
+use crate::composite_type::{CompositeType, items, record_of};
 use crate::datetime;
 use crate::enum_type::EnumType;
 use crate::error::{ErrorKind, Result, StorageError, Subject};
@@ -134,8 +135,34 @@ pub fn conform(batch: &RecordBatch, definition: &TableDefinition) -> Result<Reco
 
 /// One column of `conform`, NULLs aside.
 pub(crate) fn conform_array(array: &ArrayRef, column: &ColumnDef) -> Result<ArrayRef> {
-    let array = fit_length(cast(array, &column.sql_type.data_type(), column)?, column.sql_type)?;
-    datetime::limited(array, column.sql_type)
+    conform_to(array, column.sql_type)
+}
+
+fn conform_to(array: &ArrayRef, sql_type: SqlType) -> Result<ArrayRef> {
+    match sql_type {
+        _ if array.data_type().is_null() => Ok(new_null_array(&sql_type.data_type(), array.len())),
+        SqlType::Composite(of) => conform_records(array, of),
+        SqlType::Array(of) if let SqlType::Composite(own) = of.element() => {
+            items(array, &mut |records| conform_records(records, own))
+        }
+        _ => {
+            let array = fit_length(cast(array, &sql_type.data_type(), sql_type)?, sql_type)?;
+            datetime::limited(array, sql_type)
+        }
+    }
+}
+
+/// Records column by column, whatever their columns are called.
+fn conform_records(array: &ArrayRef, of: &CompositeType) -> Result<ArrayRef> {
+    let records = array.as_struct_opt();
+    let records = records.filter(|own| own.num_columns() == of.attributes().len());
+    let records = records.ok_or_else(|| {
+        let message = format!("a value of {} as one of {}", array.data_type(), of.name());
+        StorageError::internal(message)
+    })?;
+    let columns = records.columns().iter().zip(of.attributes());
+    let columns = columns.map(|(column, own)| conform_to(column, own.sql_type));
+    record_of(of, columns.collect::<Result<_>>()?, records)
 }
 
 /// Refuses NULLs in arrays of a NOT NULL column.
@@ -154,9 +181,9 @@ fn null_in(column: &str, definition: &TableDefinition) -> StorageError {
 }
 
 /// Brings an array to a column's type; a value that does not fit is an error, never NULL.
-fn cast(array: &ArrayRef, data_type: &DataType, column: &ColumnDef) -> Result<ArrayRef> {
+fn cast(array: &ArrayRef, data_type: &DataType, sql_type: SqlType) -> Result<ArrayRef> {
     let given = array.data_type();
-    let fits = given == data_type && !matches!(column.sql_type, SqlType::NumericWide(..));
+    let fits = given == data_type && !matches!(sql_type, SqlType::NumericWide(..));
     if fits {
         return Ok(array.clone());
     }
@@ -166,11 +193,11 @@ fn cast(array: &ArrayRef, data_type: &DataType, column: &ColumnDef) -> Result<Ar
         return Ok(to.adopt(array, from));
     }
     if is_number(given) && is_number(data_type) && (*given == NUMERIC || *data_type == NUMERIC) {
-        return convert(array, column.sql_type);
+        return convert(array, sql_type);
     }
     if *data_type == NUMERIC {
         let texts = cast_with_options(array, &DataType::Utf8View, &CastOptions::default())?;
-        return parse_column(column.sql_type, texts.as_string_view().iter()).map_err(|(_, error)| error);
+        return parse_column(sql_type, texts.as_string_view().iter()).map_err(|(_, error)| error);
     }
     let options = CastOptions {
         safe: false,
@@ -181,7 +208,7 @@ fn cast(array: &ArrayRef, data_type: &DataType, column: &ColumnDef) -> Result<Ar
             numeric_overflow((*precision).into(), (*scale).into())
         }
         (_, error) if error.kind == ErrorKind::InvalidText && array.data_type().is_numeric() => {
-            let message = format!("{} out of range", column.sql_type.base_name());
+            let message = format!("{} out of range", sql_type.base_name());
             StorageError::new(ErrorKind::NumericOutOfRange, message)
         }
         (_, error) => error,

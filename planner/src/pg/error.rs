@@ -116,6 +116,9 @@ pub struct SqlError {
     pub subject: Option<Box<Subject>>,
 }
 
+/// What PostgreSQL says of the place in its own sources: drivers ask for it.
+pub const RAISED_BY: [(u8, &str); 3] = [(b'F', "pl_exec.c"), (b'L', "3891"), (b'R', "exec_stmt_raise")];
+
 const CHANGED_RESULT: &str = "cached plan must not change result type";
 
 impl SqlError {
@@ -158,6 +161,12 @@ impl SqlError {
 
     pub fn is_changed_result(&self) -> bool {
         self.state == state::FEATURE_NOT_SUPPORTED && self.message == CHANGED_RESULT
+    }
+
+    /// Whether RAISE has made it, the innermost thing that its context tells.
+    pub fn is_raised(&self) -> bool {
+        let first = self.context.as_deref().and_then(|context| context.lines().next());
+        first.is_some_and(|place| place.starts_with("PL/pgSQL function ") && place.ends_with(" at RAISE"))
     }
 
     /// A shape that Tenon does not run (0A000).

@@ -12,7 +12,7 @@ use tenon_planner::wire_type;
 use tenon_storage::network;
 use tenon_storage::range;
 use tenon_storage::tid::TID;
-use tenon_storage::{EnumType, SqlType};
+use tenon_storage::{CompositeType, EnumType, SqlType};
 
 /// A column of a batch and the PostgreSQL type that the client was told.
 pub struct Column<'a> {
@@ -181,12 +181,20 @@ impl<'a> Column<'a> {
                 Values::Ranges(values, of)
             }
             DataType::Struct(fields) => {
-                let columns = array.as_struct().columns().iter().zip(fields);
-                Values::Record(
-                    columns
-                        .map(|(c, f)| Column::new(c.as_ref(), wire_type(f)))
-                        .collect::<Result<_>>()?,
-                )
+                let columns = array.as_struct().columns().iter().zip(fields).enumerate();
+                let of = CompositeType::of_oid(oid, array.data_type());
+                let wire = |at: usize, field: &Field| match of {
+                    Some(of) => {
+                        let own = &of.attributes()[at];
+                        PgType {
+                            oid: own.domain.unwrap_or_else(|| own.sql_type.oid()),
+                            typmod: own.sql_type.typmod(),
+                        }
+                    }
+                    None => wire_type(field),
+                };
+                let columns = columns.map(|(at, (column, field))| Column::new(column.as_ref(), wire(at, field)));
+                Values::Record(columns.collect::<Result<_>>()?)
             }
             DataType::Dictionary(..) => {
                 let dictionary = array.as_any_dictionary();

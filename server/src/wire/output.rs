@@ -7,7 +7,7 @@ use pgwire::messages::Message;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tenon_planner::error::{SqlError, state};
+use tenon_planner::error::{RAISED_BY, SqlError, state};
 use tenon_planner::outcome::ColumnDesc;
 use tenon_planner::session::Notification;
 use tenon_planner::settings::Charset;
@@ -238,6 +238,9 @@ impl<W: AsyncWrite + Unpin> Output<W> {
         if error.is_changed_result() {
             // Drivers that keep prepared statements know by this routine of PostgreSQL's that they are to prepare anew.
             field(b'R', "RevalidateCachedQuery");
+        }
+        if error.is_raised() {
+            RAISED_BY.iter().for_each(|(code, text)| field(*code, text));
         }
         if let Some(subject) = &error.subject {
             field(b's', &subject.schema);

@@ -140,6 +140,16 @@ pub struct Composite {
     pub name: String,
     /// Names, and types as declared.
     pub columns: Vec<(String, String)>,
+    /// As pg_attribute counts the columns; none where they are counted from 1 on.
+    #[serde(default)]
+    pub numbers: Vec<u32>,
+}
+
+impl Composite {
+    /// `pg_attribute.attnum` of a column.
+    pub fn number(&self, at: usize) -> u32 {
+        self.numbers.get(at).copied().unwrap_or(at as u32 + 1)
+    }
 }
 
 /// A function. One in SQL is put in the place of its calls, others cannot be called.

@@ -5,6 +5,7 @@ use super::{
     write_timetz,
 };
 use crate::network;
+use crate::parse::write_record;
 use crate::range;
 use crate::types::SqlType;
 use arrow::array::{Array, AsArray};
@@ -14,7 +15,7 @@ use arrow::datatypes::{
 };
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-/// One value: dates and times, uuids, addresses and ranges as PostgreSQL writes them, whatever their range, others as Arrow does.
+/// One value: dates and times, uuids, addresses, ranges and records as PostgreSQL writes them, whatever their range, others as Arrow does.
 pub fn shown(array: &dyn Array, row: usize) -> String {
     if array.is_null(row) {
         return "null".into();
@@ -51,6 +52,13 @@ pub fn shown(array: &dyn Array, row: usize) -> String {
         }
         of if let (Some(of), Some(values)) = (SqlType::range_of(of), range::Values::of(array)) => {
             range::write_text(of, values.get(row).unwrap_or_default(), &own, &mut out);
+        }
+        DataType::Struct(_) => {
+            let columns = array.as_struct().columns().iter();
+            let columns = columns.map(|column| column.is_valid(row).then(|| shown(column, row)));
+            let (columns, mut text) = (columns.collect::<Vec<_>>(), String::new());
+            write_record(columns.iter().map(Option::as_deref), &mut text);
+            return text;
         }
         _ => {
             let options = FormatOptions::default();

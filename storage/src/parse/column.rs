@@ -156,6 +156,7 @@ pub fn parse_column_by<'a>(
         SqlType::Enum(of) => {
             primitive::<TimestampMicrosecondType>(sql_type, fields, |label| of.parse(&String::from_utf8_lossy(label)))
         }
+        SqlType::Composite(of) => super::record::parse_records(of, fields, conventions),
         SqlType::Array(of) => super::array::parse_arrays(of, fields),
     }
 }

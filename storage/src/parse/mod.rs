@@ -5,6 +5,7 @@ mod binary;
 mod column;
 mod json;
 mod number;
+mod record;
 mod wire;
 
 pub use crate::datetime::civil::{MICROS_PER_DAY, civil_from_days, days_from_civil};
@@ -16,6 +17,7 @@ pub use json::check_json;
 pub use number::{
     parse_bool, parse_decimal, parse_float4, parse_float8, parse_int2, parse_int4, parse_int8, parse_numeric,
 };
+pub use record::{parse_record, write_record};
 pub use wire::{decode_column, decode_scalar};
 
 use crate::error::{ErrorKind, StorageError};

@@ -158,6 +158,7 @@ pub fn decode_column<'a>(
             let values = collect(fields, |bytes| range::read_wire(bytes, sql_type))?;
             Ok(range::array(sql_type, values))
         }
+        SqlType::Composite(of) => super::record::decode_records(of, fields),
         SqlType::Array(of) => super::array::decode_arrays(of, fields),
         SqlType::Jsonb => {
             let values = collect(fields, |bytes| {

@@ -1,4 +1,4 @@
-//! Columns of lists, of ranges, of `jsonb` and of bit strings: their buffers at every level copied into the segment's memory.
+//! Columns of lists, of ranges, of records, of `jsonb` and of bit strings: their buffers at every level copied into the segment's memory.
 
 use crate::arena::Piece;
 use crate::error::Result;
@@ -34,6 +34,11 @@ fn compact(array: &ArrayRef) -> Result<ArrayRef> {
                 values,
                 list.nulls().cloned(),
             )?)
+        }
+        DataType::Struct(fields) if !fields.is_empty() => {
+            let records = array.as_struct();
+            let columns = records.columns().iter().map(compact).collect::<Result<Vec<_>>>()?;
+            Arc::new(StructArray::try_new(fields.clone(), columns, records.nulls().cloned())?)
         }
         _ => array.clone(),
     })

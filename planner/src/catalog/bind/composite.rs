@@ -10,7 +10,8 @@ use datafusion::arrow::datatypes::{DataType as Arrow, Field, FieldRef, Fields};
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType, Expr, ObjectName};
 use std::sync::Arc;
-use tenon_storage::{Composite, EnumType, Object, ObjectKey, SqlType, quote};
+use tenon_storage::composite_type::within;
+use tenon_storage::{ArrayType, Attribute, Composite, CompositeType, EnumType, Object, ObjectKey, SqlType, quote};
 
 /// A type as it stands in a statement, from its text.
 pub(crate) fn parsed(declared: &str) -> Result<DataType> {
@@ -47,7 +48,7 @@ impl Binder {
         self.type_named(parts(name), enum_of)
     }
 
-    /// A type that columns can have: of the system, or an enum.
+    /// A type that columns can have: of the system, an enum, or a composite type of such.
     pub(crate) fn sql_type(&self, declared: &DataType) -> Result<SqlType> {
         let unknown = match sql_type(declared) {
             Err(error) if error.state == state::UNDEFINED_OBJECT => error,
@@ -94,6 +95,15 @@ impl Binder {
         {
             // Only a value itself says its composite type: types of arrays and records are compared without.
             let field = self.field_of_type(item)?.with_name("item");
+            match SqlType::from_field(&field) {
+                Some(of @ SqlType::Composite(_)) => {
+                    return Ok(SqlType::Array(ArrayType::of_items(of)).field("", true));
+                }
+                Some(SqlType::Array(of)) if matches!(of.element(), SqlType::Composite(_)) => {
+                    return Ok(SqlType::Array(of.with_dimensions(of.dimensions() + 1)).field("", true));
+                }
+                _ => {}
+            }
             let metadata = match field.data_type() {
                 Arrow::Struct(_) => self.array_of_record(item),
                 Arrow::List(_) => field.metadata().get(OID_KEY).cloned(),
@@ -113,16 +123,26 @@ impl Binder {
             return Ok(domain.base.field("", true));
         }
         let columns = self.columns_of_type(declared).ok_or(unknown)?;
+        let mut domains = Vec::with_capacity(columns.len());
+        let fields = columns.into_iter().map(|(name, declared)| {
+            let declared = parsed(&declared)?;
+            domains.push(self.domain_of(&declared).map(|domain| domain.oid));
+            Ok(self.field_of_type(&declared)?.with_name(name))
+        });
+        let fields = fields.collect::<Result<Vec<Field>>>()?;
+        if let DataType::Custom(name, _) = declared
+            && let Some(composite) = self.composite(name)
+            && let Some(of) = of_columns(&composite, &fields, &domains)
+        {
+            return Ok(SqlType::Composite(of).field("", true));
+        }
         let oid = self.oid_of_record(declared);
         let metadata = oid.map(|oid| (OID_KEY.to_string(), oid.to_string()));
         let array = self.array_of_record(declared);
         let metadata = metadata
             .into_iter()
             .chain(array.map(|oid| (ARRAY_OID_KEY.to_string(), oid)));
-        let fields = columns
-            .into_iter()
-            .map(|(name, declared)| Ok(within(self.field_of_type(&parsed(&declared)?)?.with_name(name))));
-        let fields: Fields = fields.collect::<Result<Vec<_>>>()?.into();
+        let fields: Fields = fields.into_iter().map(within).collect();
         Ok(Field::new("", Arrow::Struct(fields), true).with_metadata(metadata.collect()))
     }
 
@@ -159,14 +179,26 @@ impl Binder {
     }
 }
 
-/// The field of a record's column, or of an array's item.
-fn within(field: Field) -> Field {
-    match field.data_type() {
-        Arrow::Struct(_) | Arrow::List(_) if field.metadata().contains_key(OID_KEY) => {
-            field.with_metadata(Default::default())
-        }
-        _ => field,
-    }
+/// A composite type as columns have it; None where one of its own columns has a type that no column of a table has.
+fn of_columns(composite: &Composite, fields: &[Field], domains: &[Option<u32>]) -> Option<&'static CompositeType> {
+    let attributes = fields.iter().enumerate().map(|(at, field)| {
+        let sql_type = SqlType::from_field(field).filter(|of| of.data_type() == *field.data_type())?;
+        Some(Attribute {
+            number: composite.number(at),
+            name: field.name().clone(),
+            sql_type,
+            domain: domains[at],
+        })
+    });
+    let attributes = attributes.collect::<Option<Vec<_>>>()?;
+    let (schema, name) = (&composite.schema_name, &composite.name);
+    Some(CompositeType::of(
+        composite.oid,
+        composite.array_oid,
+        schema,
+        name,
+        attributes,
+    ))
 }
 
 /// The types of the system, and those that the snapshot has.

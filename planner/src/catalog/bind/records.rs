@@ -1,19 +1,20 @@
 //! Records in expressions, before names are bound: `(r).column`, `(r).*`, rows cast to composite types, and the functions
 //! that make records of json, in FROM.
 
+use super::whole_rows::{alias, factors};
 use super::{Binder, fold};
 use crate::pg::error::{Result, SqlError, SqlState};
 use crate::pg::functions::record::{COMPOSITE, FIELD, RECORD, parse_record};
 use crate::pg::parse::{ALL_COLUMNS, parse_expression};
-use crate::pg::rewrite::call;
+use crate::pg::rewrite::{call, output_name, repeated_name};
 use crate::pg::walk::{VisitMut, replace};
 use crate::pg::walk::{null, taken};
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Select, SelectItem,
-    Statement, TableAlias, TableAliasColumnDef, TableFactor, Value, VisitorMut,
+    AccessExpr, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query, Select, SelectItem,
+    SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
-use tenon_storage::quote;
+use tenon_storage::{SqlType, quote};
 
 /// The function that makes a record of its arguments.
 const ROW: &str = "row";
@@ -33,18 +34,30 @@ impl VisitorMut for Resolver<'_> {
     type Break = SqlError;
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
-        let mut items = Vec::with_capacity(select.projection.len());
+        let mut items: Vec<SelectItem> = Vec::with_capacity(select.projection.len());
         for mut item in std::mem::take(&mut select.projection) {
             match &mut item {
                 SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => row_value(expr),
                 _ => {}
             }
-            match self.expanded(&item) {
-                Some(columns) => items.extend(columns),
+            match self.expanded(&item, &select.from) {
+                Some(columns) => {
+                    for column in columns {
+                        let renamed = apart(&items, column);
+                        items.push(renamed);
+                    }
+                }
                 None => items.push(item),
             }
         }
         select.projection = items;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        if let SetExpr::Values(values) = query.body.as_mut() {
+            values.rows.iter_mut().flat_map(|row| row.content.iter_mut()).for_each(row_value);
+        }
         ControlFlow::Continue(())
     }
 
@@ -53,6 +66,12 @@ impl VisitorMut for Resolver<'_> {
             Expr::Cast { expr: inner, .. } => row_value(inner),
             Expr::BinaryOp { left, right, .. } if is_parameter(right) => row_value(left),
             Expr::BinaryOp { left, right, .. } if is_parameter(left) => row_value(right),
+            // Beside what is no row, a row is a value.
+            Expr::BinaryOp { left, right, .. } if is_row(left) != is_row(right) => {
+                row_value(left);
+                row_value(right);
+            }
+            Expr::InList { expr, list, .. } if !is_row(expr) => list.iter_mut().for_each(row_value),
             Expr::CompoundFieldAccess { root, .. } => row_value(root),
             Expr::Array(array) => array.elem.iter_mut().for_each(row_value),
             Expr::Function(call) => arguments(call).for_each(row_value),
@@ -78,8 +97,28 @@ impl VisitorMut for Resolver<'_> {
     }
 }
 
+/// A column of a record, told apart from those before it where one of them has its name.
+fn apart(before: &[SelectItem], column: SelectItem) -> SelectItem {
+    let SelectItem::ExprWithAlias { expr, alias } = column else {
+        return column;
+    };
+    let is_taken = before.iter().filter_map(output_name).any(|name| name == alias.value);
+    let alias = match is_taken {
+        true => Ident::with_quote('"', repeated_name(&alias.value, before.len())),
+        false => alias,
+    };
+    SelectItem::ExprWithAlias { expr, alias }
+}
+
 fn is_parameter(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)))
+}
+
+fn is_row(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_row(inner),
+        other => matches!(other, Expr::Tuple(_) | Expr::Subquery(_)),
+    }
 }
 
 fn arguments(call: &mut Function) -> impl Iterator<Item = &mut Expr> {
@@ -157,6 +196,8 @@ impl Resolver<'_> {
             return Err(SqlError::new(SqlState("42846"), message).detail(detail.to_string()));
         }
         let mut made = Vec::with_capacity(2 * columns.len() + 1);
+        // What the oid stands for is known from here on.
+        self.binder.field_of_type(data_type)?;
         let oid = self.binder.oid_of_record(data_type);
         if let Some(oid) = oid {
             // 0: there is no type of its arrays.
@@ -215,8 +256,59 @@ impl Resolver<'_> {
         }
     }
 
+    /// The type of a column of a table in FROM, or of a field of one.
+    fn type_in(&self, from: &[TableWithJoins], expr: &Expr) -> Option<SqlType> {
+        let (table, column) = match expr {
+            Expr::Nested(inner) => return self.type_in(from, inner),
+            Expr::Identifier(name) => (None, fold(name)),
+            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [table, column] => (Some(fold(table)), fold(column)),
+                _ => return None,
+            },
+            Expr::CompoundFieldAccess { root, access_chain } => {
+                return self.type_in(from, &fields(root, access_chain)?);
+            }
+            Expr::Function(call) if crate::pg::rewrite::function_name(call) == FIELD => {
+                let mut call = call.clone();
+                let mut arguments = arguments(&mut call);
+                let SqlType::Composite(of) = self.type_in(from, arguments.next()?)? else {
+                    return None;
+                };
+                let Expr::Value(name) = arguments.next()? else {
+                    return None;
+                };
+                let name = name.value.clone().into_string()?;
+                return Some(of.attributes().iter().find(|own| own.name == name)?.sql_type);
+            }
+            _ => return None,
+        };
+        let mut found = from.iter().flat_map(factors).filter_map(|factor| {
+            let TableFactor::Table {
+                name,
+                args: None,
+                alias: own,
+                ..
+            } = factor
+            else {
+                return None;
+            };
+            if table.is_some() && alias(factor) != table {
+                return None;
+            }
+            let relation = self.binder.names().existing(name).ok()??;
+            let columns = relation.columns();
+            let renamed = own.as_ref().map_or(&[][..], |own| own.columns.as_slice());
+            let at = match renamed.iter().position(|own| fold(&own.name) == column) {
+                Some(at) => at,
+                None => columns.index_of(&column).ok().filter(|at| *at >= renamed.len())?,
+            };
+            SqlType::from_field(columns.fields().get(at)?)
+        });
+        found.next()
+    }
+
     /// `(r).*`
-    fn expanded(&self, item: &SelectItem) -> Option<Vec<SelectItem>> {
+    fn expanded(&self, item: &SelectItem, from: &[TableWithJoins]) -> Option<Vec<SelectItem>> {
         let (SelectItem::UnnamedExpr(all) | SelectItem::ExprWithAlias { expr: all, .. }) = item else {
             return None;
         };
@@ -241,6 +333,9 @@ impl Resolver<'_> {
         };
         if let Some(columns) = self.columns(record) {
             return Some(columns.iter().map(|(name, _)| item(name)).collect());
+        }
+        if let Some(SqlType::Composite(of)) = self.type_in(from, record) {
+            return Some(of.attributes().iter().map(|own| item(&own.name)).collect());
         }
         let values = match record {
             Expr::Tuple(values) => values.len(),

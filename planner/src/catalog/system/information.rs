@@ -368,7 +368,7 @@ fn column_row(binder: &Binder, relation: &Relation, number: usize, column: &Colu
         "is_nullable": yes_or_no(!column.not_null),
         "data_type": match of {
             SqlType::Array(_) => Some("ARRAY".to_string()),
-            SqlType::Enum(_) => Some("USER-DEFINED".to_string()),
+            SqlType::Enum(_) | SqlType::Composite(_) => Some("USER-DEFINED".to_string()),
             _ => names::format_type(of.oid().into(), None),
         },
         "character_maximum_length": characters.or(bits),
@@ -380,6 +380,8 @@ fn column_row(binder: &Binder, relation: &Relation, number: usize, column: &Colu
         "udt_catalog": database,
         "udt_schema": match of {
             SqlType::Enum(of) => of.schema_name.as_str(),
+            SqlType::Composite(of) => of.schema_name(),
+            SqlType::Array(array) if let SqlType::Composite(of) = array.element() => of.schema_name(),
             _ => super::PG_CATALOG,
         },
         "udt_name": udt_name(of),
@@ -418,6 +420,7 @@ fn udt_name(of: SqlType) -> &'static str {
         SqlType::TimestampTz | SqlType::TimestampTzOf(_) => "timestamptz",
         SqlType::Interval | SqlType::IntervalOf(..) => "interval",
         SqlType::Enum(of) => &of.name,
+        SqlType::Composite(of) => of.name(),
         SqlType::Bytea => "bytea",
         SqlType::Uuid => "uuid",
         SqlType::Json => "json",
@@ -457,6 +460,7 @@ fn udt_name(of: SqlType) -> &'static str {
             SqlType::Range(of) => of.array_type_names().0,
             SqlType::Multirange(of) => of.array_type_names().1,
             SqlType::Enum(of) => &of.array_type_name,
+            SqlType::Composite(of) => &of.array_type_name,
             _ => "_text",
         },
     }

@@ -589,7 +589,7 @@ pub(super) fn shown_default(binder: &Binder, sql_type: SqlType, default: &str) -
     let literal = default.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
     let oid = i64::from(sql_type.oid());
     let type_name = match sql_type {
-        SqlType::Enum(_) => types::name(binder, oid),
+        SqlType::Enum(_) | SqlType::Composite(_) => types::name(binder, oid),
         _ => names::format_type(oid, None),
     };
     match (literal, type_name) {

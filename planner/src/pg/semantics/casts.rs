@@ -12,7 +12,7 @@ use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::Cast;
-use datafusion::logical_expr::{Expr, ExprSchemable, lit, when};
+use datafusion::logical_expr::{Expr, ExprSchemable, lit};
 use std::sync::Arc;
 use tenon_storage::datetime::Conventions;
 use tenon_storage::types::NUMERIC;
@@ -279,13 +279,17 @@ fn to_record(cast: Cast, from: &DataType, schema: &DFSchema, conventions: &Conve
                 made.push(rewrite(value, schema, conventions)?.data);
             }
             let made = record::of_names_and_values(made);
-            let null = ScalarValue::try_from(to.data_type())?;
-            let kept = when(cast.expr.is_null(), Expr::Literal(null, None)).otherwise(made)?;
-            Ok(Transformed::yes(kept))
+            Ok(Transformed::yes(record::null_where(made, *cast.expr)))
         }
         _ => {
-            let message = format!("cannot cast type {} to record", crate::pg::types::type_name(from));
-            Err(to_datafusion(SqlError::new(SqlState("42846"), message)))
+            let named = SqlType::from_field(&to).map_or_else(|| "record".to_string(), SqlType::sql_name);
+            let message = format!("cannot cast type {} to {named}", crate::pg::types::type_name(from));
+            let error = SqlError::new(SqlState("42846"), message);
+            Err(to_datafusion(match from {
+                DataType::Struct(own) if own.len() < wanted.len() => error.detail("Input has too few columns.".to_string()),
+                DataType::Struct(_) => error.detail("Input has too many columns.".to_string()),
+                _ => error,
+            }))
         }
     }
 }

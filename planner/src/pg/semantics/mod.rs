@@ -8,6 +8,8 @@
 //! - numbers that get one type get PostgreSQL's, before coercion gives them another: `numeric::unify`;
 //! - references to an enclosing query's row have the types that it got: `outer_types`;
 //! - a FILTER is tested before the arguments of its aggregate: `filtered`;
+//! - records beside NULL and beside each other: `records`;
+//! - conditions over no columns are computed at once: `constant_conditions`;
 //! - dates and times change their type by the session's zone: `times`;
 //! - intervals compare by their length: `intervals`;
 //! - literals take the types of their neighbours: `resolve`;
@@ -27,6 +29,7 @@ mod arithmetic;
 mod array_numbers;
 pub(crate) mod call_names;
 mod casts;
+mod constant_conditions;
 mod correlated;
 mod expansion;
 pub(crate) mod fields;
@@ -40,6 +43,7 @@ mod outer_types;
 mod own_names;
 mod parse;
 mod peers;
+mod records;
 pub(crate) mod resolve;
 mod sets;
 mod sliding;
@@ -79,6 +83,7 @@ pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
         Arc::new(crate::pg::functions::array_literal::PlanArrayLiterals),
         Arc::new(unseen_orders::DropUnseenOrders),
+        Arc::new(records::RecordsOfNulls),
         Arc::new(intervals::LiteralsBesideIntervals),
         Arc::new(DropImpliedEqualities),
         Arc::new(resolve::LiteralsTakeTypes),
@@ -89,6 +94,7 @@ pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
     rules.extend(Analyzer::new().rules);
     rules.push(Arc::new(outer_types::OuterColumnsTakeTypes));
     rules.push(Arc::new(PostgresSemantics));
+    rules.push(Arc::new(constant_conditions::ConstantConditions));
     rules.push(Arc::new(expansion::Expansion));
     rules.push(Arc::new(volatile_keys::VolatileKeysOnce));
     rules.push(Arc::new(intervals::IntervalsByLength));
@@ -136,13 +142,14 @@ impl AnalyzerRule for PostgresSemantics {
     }
 }
 
-/// ORDER BY a jsonb is by its own order, not its text's.
+/// ORDER BY a jsonb is by its own order, not its text's; NULL in a record is its greatest value, wherever NULLs stand.
 fn order_json(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Sort(mut sort) = plan else {
         return Ok(Transformed::no(plan));
     };
+    let apart = records::nulls_apart(&mut sort.expr, sort.input.schema())?;
     let changed = order_keys(&mut sort.expr, sort.input.schema())?;
-    Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), changed))
+    Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), changed || apart))
 }
 
 fn order_keys(keys: &mut [SortExpr], schema: &DFSchema) -> Result<bool> {
@@ -190,7 +197,10 @@ fn rewrite_node(plan: LogicalPlan, conventions: &Conventions) -> Result<Transfor
 fn is_candidate(expr: &Expr) -> bool {
     match expr {
         Expr::BinaryExpr(binary) => {
-            binary.op == Operator::StringConcat || arithmetic::is_candidate(binary.op) || in_lists::is_candidate(binary)
+            binary.op == Operator::StringConcat
+                || arithmetic::is_candidate(binary.op)
+                || records::is_candidate(binary.op)
+                || in_lists::is_candidate(binary)
         }
         Expr::ScalarFunction(_) | Expr::Cast(_) | Expr::AggregateFunction(_) | Expr::WindowFunction(_) => true,
         Expr::InList(list) => in_lists::reads_row(list),
@@ -204,6 +214,7 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema, conventions: &Conventions) -> Res
         Expr::InList(list) => Ok(in_lists::apart(list)),
         Expr::BinaryExpr(binary) if in_lists::is_candidate(&binary) => Ok(in_lists::rewrite(binary)),
         Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat => texts_joined(binary, schema),
+        Expr::BinaryExpr(binary) if records::is_candidate(binary.op) => records::rewrite(binary, schema),
         Expr::BinaryExpr(binary) => arithmetic::rewrite(binary, schema),
         Expr::AggregateFunction(mut call) => {
             let unmarked = outer_aggregates::check(&mut call)?;

@@ -17,7 +17,7 @@ use tenon_storage::datetime::{self, Conventions};
 use tenon_storage::float_text;
 use tenon_storage::network::{self, Address, INET};
 use tenon_storage::numeric::Numeric;
-use tenon_storage::parse::write_array;
+use tenon_storage::parse::{write_array, write_record};
 use tenon_storage::range;
 use tenon_storage::types::NUMERIC;
 use tenon_storage::{EnumType, SqlType};
@@ -226,22 +226,4 @@ fn write_nested<'a>(items: impl Iterator<Item = Option<&'a str>>, out: &mut Stri
         return out.push_str("{}");
     }
     let _ = write!(out, "{{{}}}", items.join(","));
-}
-
-/// Fields of a record: NULL is empty, and quotes are doubled.
-fn write_record<'a>(fields: impl Iterator<Item = Option<&'a str>>, out: &mut String) {
-    out.push('(');
-    for (at, field) in fields.enumerate() {
-        if at > 0 {
-            out.push(',');
-        }
-        let Some(field) = field else { continue };
-        let special = |c: char| c.is_ascii_whitespace() || c == '\u{b}' || "(),\"\\".contains(c);
-        if field.is_empty() || field.contains(special) {
-            let _ = write!(out, "\"{}\"", field.replace('\\', "\\\\").replace('"', "\"\""));
-        } else {
-            out.push_str(field);
-        }
-    }
-    out.push(')');
 }

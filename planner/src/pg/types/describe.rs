@@ -5,7 +5,7 @@ use crate::pg::outcome::{ColumnDesc, PgType};
 use crate::pg::rewrite::displayed_name;
 use datafusion::arrow::datatypes::{DataType, Field, IntervalUnit};
 use datafusion::common::DFSchema;
-use tenon_storage::types::TYPE_KEY;
+use tenon_storage::types::{OID_KEY, TYPE_KEY};
 use tenon_storage::{ArrayType, EnumType, SqlType};
 
 /// Result columns of a plan with this schema.
@@ -63,12 +63,6 @@ pub fn pg_type(field: &Field) -> PgType {
 pub(crate) fn type_oid(field: &Field) -> Option<u32> {
     field.metadata().get(OID_KEY).and_then(|oid| oid.parse().ok())
 }
-
-/// Metadata that names a `pg_type.oid` with no storage type (oid, name, regclass).
-pub(crate) const OID_KEY: &str = "tenon.oid";
-
-/// Beside it, in the metadata of composite values: the `pg_type.oid` of the type of their arrays.
-pub(crate) const ARRAY_OID_KEY: &str = "tenon.array_oid";
 
 /// The array type's oid of an element type's.
 pub(crate) fn array_oid(element: u32) -> u32 {

@@ -4,7 +4,8 @@ mod describe;
 pub(crate) mod planner;
 
 pub use describe::pg_type;
-pub(crate) use describe::{ARRAY_OID_KEY, OID_KEY, describe, type_for_oid, type_oid};
+pub(crate) use describe::{describe, type_for_oid, type_oid};
+pub(crate) use tenon_storage::types::{ARRAY_OID_KEY, OID_KEY};
 
 use datafusion::arrow::datatypes::DataType;
 use tenon_storage::SqlType;
@@ -19,6 +20,7 @@ pub(crate) fn type_name(data_type: &DataType) -> String {
     match data_type {
         DataType::Decimal128(..) | DataType::Decimal256(..) => "numeric".into(),
         DataType::List(item) => format!("{}[]", type_name(item.data_type())),
+        DataType::Struct(_) if SqlType::range_of(data_type).is_none() => "record".into(),
         other => SqlType::from_data_type(other).map_or_else(|| other.to_string(), |known| known.to_string()),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::to_datafusion;
-use crate::pg::types::describe::OID_KEY;
+use tenon_storage::types::OID_KEY;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{

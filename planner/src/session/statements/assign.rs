@@ -1,17 +1,18 @@
 //! `SET column = value`: the assignments of UPDATE, ON CONFLICT DO UPDATE and their like, one value a column.
 
-use super::defaults;
+use super::{defaults, row_cells};
 use super::updatable::{Through, Use};
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::aggregate::names::call_over_rows;
 use crate::pg::functions::array::{ASSIGN, ASSIGN_SLICE};
+use crate::pg::functions::record::RECORD;
 use crate::pg::walk::is_ungrouped;
 use datafusion::sql::sqlparser::ast::{
     self, Assignment, AssignmentTarget, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
     Query, Select, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
 };
-use tenon_storage::{Generated, TableDefinition};
+use tenon_storage::{ColumnDef, Generated, TableDefinition};
 
 /// The new value of each of the table's columns; None: the column is not named.
 pub(super) fn values(
@@ -22,7 +23,7 @@ pub(super) fn values(
 ) -> Result<Vec<Option<Expr>>> {
     let mut values: Vec<Option<Expr>> = vec![None; definition.columns.len()];
     for assignment in assignments {
-        for (name, value) in assigned(assignment)? {
+        for (name, path, value) in assigned(&definition.columns, assignment)? {
             let at = match view {
                 Some(view) => view.column(&name, Use::Update)?,
                 None => definition.column_index(&name).ok_or_else(|| {
@@ -30,14 +31,29 @@ pub(super) fn values(
                     SqlError::new(state::UNDEFINED_COLUMN, message)
                 })?,
             };
-            let value = match values[at].take() {
-                Some(earlier) => after(earlier, value).ok_or_else(|| {
-                    let message = format!("multiple assignments to same column \"{name}\"");
-                    SqlError::new(state::SYNTAX_ERROR, message)
-                })?,
-                None => value,
-            };
             let column = &definition.columns[at];
+            if !path.is_empty() {
+                if defaults::is_default(&value) {
+                    return Err(SqlError::unsupported_as("cannot set a subfield to DEFAULT"));
+                }
+                let earlier = values[at].take();
+                if earlier.as_ref().is_some_and(|earlier| !is_record(earlier)) {
+                    return Err(twice(&name));
+                }
+                let record = earlier.unwrap_or_else(|| Expr::Identifier(Ident::with_quote('"', &column.name)));
+                values[at] = Some(row_cells::with_field(
+                    binder,
+                    (&name, column.sql_type),
+                    record,
+                    &path,
+                    value,
+                )?);
+                continue;
+            }
+            let value = match values[at].take() {
+                Some(earlier) => after(earlier, value).ok_or_else(|| twice(&name))?,
+                None => row_cells::cell(binder, column.sql_type, value)?,
+            };
             let is_default = defaults::is_default(&value);
             if let Some(generated @ (Generated::Stored | Generated::Always)) = column.generated
                 && !is_default
@@ -53,6 +69,16 @@ pub(super) fn values(
         }
     }
     Ok(values)
+}
+
+fn twice(column: &str) -> SqlError {
+    let message = format!("multiple assignments to same column \"{column}\"");
+    SqlError::new(state::SYNTAX_ERROR, message)
+}
+
+/// Whether a value is a record in which a field was replaced.
+fn is_record(expr: &Expr) -> bool {
+    matches!(expr, Expr::Function(call) if crate::pg::rewrite::function_name(call) == RECORD)
 }
 
 /// `a[2] = y` after `a[1] = x`: an array with an element, or a part, replaced in what the assignment before it has made. None
@@ -76,25 +102,28 @@ fn after(earlier: Expr, mut later: Expr) -> Option<Expr> {
 }
 
 /// The names of the columns that get values.
-pub(super) fn names(assignments: &[Assignment]) -> Result<Vec<String>> {
+pub(super) fn names(columns: &[ColumnDef], assignments: &[Assignment]) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for assignment in assignments {
-        names.extend(assigned(assignment)?.into_iter().map(|(name, _)| name));
+        let assigned = assigned(columns, assignment)?;
+        names.extend(assigned.into_iter().map(|(name, ..)| name));
     }
     Ok(names)
 }
 
-/// Column names with the values they get.
-fn assigned(assignment: &Assignment) -> Result<Vec<(String, Expr)>> {
-    let last = |name: &ObjectName| {
-        name.0
-            .last()
-            .and_then(|part| part.as_ident())
-            .map(fold)
-            .unwrap_or_default()
+/// Column names with the values they get, or the fields of their records where these are named.
+fn assigned(columns: &[ColumnDef], assignment: &Assignment) -> Result<Vec<(String, Vec<String>, Expr)>> {
+    let place = |name: &ObjectName| {
+        row_cells::path(columns, name).unwrap_or_else(|| {
+            let last = name.0.last().and_then(|part| part.as_ident());
+            (last.map(fold).unwrap_or_default(), Vec::new())
+        })
     };
     let names = match &assignment.target {
-        AssignmentTarget::ColumnName(name) => return Ok(vec![(last(name), assignment.value.clone())]),
+        AssignmentTarget::ColumnName(name) => {
+            let (column, path) = place(name);
+            return Ok(vec![(column, path, assignment.value.clone())]);
+        }
         AssignmentTarget::Tuple(names) => names,
     };
     let values = match unwrapped(&assignment.value) {
@@ -111,7 +140,8 @@ fn assigned(assignment: &Assignment) -> Result<Vec<(String, Expr)>> {
         let message = "number of columns does not match number of values";
         return Err(SqlError::new(state::SYNTAX_ERROR, message));
     }
-    Ok(names.iter().map(last).zip(values).collect())
+    let places = names.iter().map(place).zip(values);
+    Ok(places.map(|((column, path), value)| (column, path, value)).collect())
 }
 
 fn unwrapped(expr: &Expr) -> &Expr {

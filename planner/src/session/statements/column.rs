@@ -386,21 +386,31 @@ pub(super) fn rename_in_generated(session: &Session, place: &Target, from: &str,
     Ok(())
 }
 
-/// What goes with a column: indexes on expressions of it. A column computed from it stands in the way.
-pub(super) fn drop_dependents(session: &Session, place: &Target, column: &str) -> Result<()> {
+/// The columns that are computed from one.
+pub(super) fn computed_from(session: &Session, place: &Target, column: &str) -> Result<Vec<String>> {
     let table = table(session, place)?;
-    let definition = table.definition();
-    for other in &definition.columns {
+    let mut found = Vec::new();
+    for other in &table.definition().columns {
         if let (Some(Generated::Stored), Some(text)) = (other.generated, &other.default)
             && other.name != column
             && constraints::mentions(text, column)?
         {
-            let name = &place.name;
-            return Err(depended_on(
-                &format!("column {column} of table {name}"),
-                &[format!("column {} of table {name}", other.name)],
-            ));
+            found.push(other.name.clone());
         }
+    }
+    Ok(found)
+}
+
+/// What goes with a column: indexes on expressions of it. A column computed from it stands in the way.
+pub(super) fn drop_dependents(session: &Session, place: &Target, column: &str) -> Result<()> {
+    let table = table(session, place)?;
+    let definition = table.definition();
+    if let Some(other) = computed_from(session, place, column)?.first() {
+        let name = &place.name;
+        return Err(depended_on(
+            &format!("column {column} of table {name}"),
+            &[format!("column {other} of table {name}")],
+        ));
     }
     let mut kept = Vec::new();
     for index in &definition.expression_indexes {

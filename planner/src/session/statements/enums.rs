@@ -12,7 +12,8 @@ use crate::pg::parse::definition::TypeChange;
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName};
 use std::sync::Arc;
-use tenon_storage::{ArrayType, ColumnDef, Domain, EnumLabel, EnumType, Object, ObjectKey, Relation, SqlType, quote};
+use tenon_storage::composite_type::substituted;
+use tenon_storage::{ColumnDef, Domain, EnumLabel, EnumType, Object, ObjectKey, Relation, SqlType, quote};
 
 /// Longest label, bytes.
 const LABEL_BYTES_MAX: usize = 63;
@@ -73,6 +74,12 @@ pub(super) async fn alter(session: &mut Session, name: &ObjectName, change: &Typ
     session.check_writable("ALTER TYPE")?;
     let binder = session.binder();
     let Some(of) = binder.enum_named(name) else {
+        if let Some(composite) = binder.composite(name)
+            && !matches!(change, TypeChange::AddValue { .. } | TypeChange::RenameValue(..))
+        {
+            super::composite::alter(session, &composite, change).await?;
+            return Ok(Outcome::Command("ALTER TYPE".into()));
+        }
         let known = binder.domain(name).is_some() || binder.composite(name).is_some();
         let shown = parts(name).join(".");
         return Err(match (known, change) {
@@ -127,6 +134,10 @@ pub(super) async fn alter(session: &mut Session, name: &ObjectName, change: &Typ
             binder.rights().check_schema(to, tenon_storage::privilege::CREATE)?;
             schema.clone_from(to);
         }
+        TypeChange::Attributes(_) | TypeChange::RenameAttribute(..) => {
+            let message = format!("relation \"{}\" does not exist", of.name);
+            return Err(SqlError::new(state::UNDEFINED_TABLE, message));
+        }
         TypeChange::Other => return Err(SqlError::unsupported("this form of ALTER TYPE")),
     }
     let next = EnumType::register(of.oid, of.array_oid, &schema, &own_name, labels);
@@ -168,16 +179,10 @@ fn add(labels: &mut Vec<EnumLabel>, at: usize, oid: u32, label: &str) {
 
 /// The type of a column or a domain in which an enum stands in the place of another of its versions.
 fn with(of: SqlType, next: &'static EnumType) -> Option<SqlType> {
-    match of {
+    substituted(of, &|of| match of {
         SqlType::Enum(own) if own.oid == next.oid => Some(SqlType::Enum(next)),
-        SqlType::Array(array) => {
-            let item = with(array.element(), next)?;
-            Some(SqlType::Array(
-                ArrayType::of_items(item).with_dimensions(array.dimensions()),
-            ))
-        }
         _ => None,
-    }
+    })
 }
 
 /// Writes the columns of a type in its new version.

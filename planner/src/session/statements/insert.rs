@@ -7,7 +7,7 @@ use super::query::{Reads, StatementInput};
 use super::returning::ReturningColumns;
 use super::updatable::{self, Through, Use};
 use super::upsert::Upsert;
-use super::{Description, conflict, defaults, moments, parameters, permitted, query, returning, select, value_rows};
+use super::{Description, conflict, defaults, moments, parameters, permitted, query, returning, row_cells, select, value_rows};
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::{from_arrow, from_datafusion};
@@ -33,6 +33,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tenon_storage::bits::BITS;
 use tenon_storage::types::NUMERIC;
+use tenon_storage::composite_type::is_record;
 use tenon_storage::{
     ArrayType, ColumnDef, EnumType, Generated, SqlType, TableDefinition, TableVersion, TableWriter, privilege,
 };
@@ -211,6 +212,8 @@ fn source_plan(
                     *expr = null();
                 } else if defaults::is_default(expr) {
                     *expr = defaults::tree(binder, definition, column)?;
+                } else if let SqlType::Composite(_) = column.sql_type {
+                    *expr = row_cells::cell(binder, column.sql_type, expr.clone())?;
                 } else if float && (is_number(expr) || is_text(expr)) {
                     // One row's numerics would make the whole column numeric, which holds no 1e300 and no NaN.
                     cast_to_float(expr, column.sql_type == SqlType::Float4);
@@ -378,6 +381,7 @@ pub(super) fn check_assignable(given: &DataType, column: &ColumnDef) -> Result<(
         || (number(given) && (wanted.is_temporal() || matches!(wanted, DataType::BinaryView)))
         || (given.is_temporal() && number(&wanted))
         || mixes_enums(given, &wanted)
+        || is_record(given) != is_record(&wanted) && !given.is_null() && !given.is_string()
         || (*given == BITS) != (wanted == BITS) && !given.is_null() && !given.is_string() && !wanted.is_string()
         // A string of the statement itself has another type.
         || (*given == DataType::Utf8View && !wanted.is_string());
@@ -392,7 +396,8 @@ pub(super) fn check_assignable(given: &DataType, column: &ColumnDef) -> Result<(
     if !wrong {
         return Ok(());
     }
-    let from = tenon_storage::SqlType::from_data_type(given).map_or("unknown", |t| t.base_name());
+    let unknown = if is_record(given) { "record" } else { "unknown" };
+    let from = tenon_storage::SqlType::from_data_type(given).map_or(unknown, |t| t.base_name());
     let message = format!(
         "column \"{}\" is of type {} but expression is of type {from}",
         column.name,
@@ -413,6 +418,8 @@ pub(super) fn assigned(expr: Expr, column: &ColumnDef) -> Expr {
         SqlType::Json | SqlType::Jsonb => column.sql_type,
         of if of.is_string() => SqlType::Text,
         of if of.is_bits() => of.unlimited(),
+        SqlType::Composite(_) => row_cells::unlimited(column.sql_type),
+        SqlType::Array(of) if matches!(of.element(), SqlType::Composite(_)) => row_cells::unlimited(column.sql_type),
         SqlType::Array(of) if of.element().is_bits() => unlimited_items(of),
         SqlType::Array(of) if of.element().is_limited_string() => {
             (0..of.dimensions()).fold(SqlType::Text, |of, _| SqlType::Array(ArrayType::of_items(of)))
@@ -484,7 +491,7 @@ fn check(binder: &Binder, insert: &Insert, resolved: &Resolved) -> Result<()> {
             None => {}
         }
         if let OnConflictAction::DoUpdate(update) = &on.action {
-            let changed = super::assign::names(&update.assignments)?;
+            let changed = super::assign::names(&definition.columns, &update.assignments)?;
             permitted::columns(binder, relation, privilege::UPDATE, changed.iter().map(String::as_str))?;
             permitted::below(binder, view, table, privilege::UPDATE, None)?;
             let values = update.assignments.iter().map(|assignment| &assignment.value);

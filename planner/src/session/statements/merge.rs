@@ -149,7 +149,8 @@ fn check(binder: &Binder, merge: &Merge, with: Option<&With>) -> Result<()> {
                 permitted::columns(binder, relation, privilege::INSERT, named.iter().map(String::as_str))?;
             }
             MergeAction::Update(update) => {
-                let named = assign::names(&update.assignments)?;
+                let columns = relation.as_table().map(|table| table.definition().columns.clone());
+                let named = assign::names(&columns.unwrap_or_default(), &update.assignments)?;
                 permitted::columns(binder, relation, privilege::UPDATE, named.iter().map(String::as_str))?;
                 exprs.extend(update.assignments.iter().map(|assignment| assignment.value.clone()));
             }

@@ -7,6 +7,7 @@ mod arguments;
 mod assign;
 mod change;
 mod column;
+mod composite;
 mod comment;
 mod conflict;
 mod constraints;
@@ -45,6 +46,7 @@ pub(crate) mod references;
 mod residence;
 mod returning;
 mod role;
+mod row_cells;
 mod row_locks;
 pub(crate) use cursor::CursorRows;
 pub(crate) use kept_checks::KeptChecks;
@@ -276,7 +278,7 @@ async fn define(session: &mut Session, definition: &Definition) -> Result<Outcom
             if_exists,
             names,
             cascade,
-        } => types::drop(session, names, *if_exists, *cascade),
+        } => types::drop(session, names, *if_exists, *cascade).await,
         Definition::Alter(alter) => alter::run(session, alter).await,
         Definition::Comment(comment) => comment::on(session, comment),
         Definition::Refresh { name, with_data } => materialized::refresh(session, name, *with_data).await,

@@ -4,16 +4,17 @@ use crate::pg::outcome::{ColumnDesc, Origin};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Distinct, Expr, JoinType, LogicalPlan};
 use tenon_executor::scan::SegmentTable;
+use tenon_storage::SqlType;
 
-/// Where a column comes from, and its modifier there.
-type Passed = (Origin, i32);
+/// Where a column comes from, and its modifier there, or in the cast that makes it.
+type Passed = (Option<Origin>, i32);
 
-/// Adds to the columns of a plan where they come from; to those of `numeric`, whose arrays do not say it, what their table says
-/// of their digits.
+/// Adds to the columns of a plan where they come from; to those of `numeric`, whose arrays do not say it, what their table or
+/// their cast says of their digits.
 pub(super) fn told(plan: &LogicalPlan, mut columns: Vec<ColumnDesc>) -> Vec<ColumnDesc> {
     for (column, origin) in columns.iter_mut().zip(of(plan)) {
-        column.origin = origin.map(|(origin, _)| origin);
-        if let (1700, Some((_, typmod))) = (column.pg_type.oid, origin) {
+        column.origin = origin.and_then(|(origin, _)| origin);
+        if let (1700 | 1231, Some((_, typmod))) = (column.pg_type.oid, origin) {
             column.pg_type.typmod = typmod;
         }
     }
@@ -33,6 +34,7 @@ fn of(plan: &LogicalPlan) -> Vec<Option<Passed>> {
                 }
                 match expr {
                     Expr::Column(column) => below.get(schema.maybe_index_of_column(column)?).copied().flatten(),
+                    Expr::Cast(cast) => Some((None, SqlType::from_field(&cast.field)?.typmod())),
                     _ => None,
                 }
             };
@@ -62,7 +64,7 @@ fn of(plan: &LogicalPlan) -> Vec<Option<Passed>> {
                     table: table.oid(),
                     column: i16::try_from(at + 1).ok()?,
                 };
-                Some((origin, columns[at].sql_type.typmod()))
+                Some((Some(origin), columns[at].sql_type.typmod()))
             };
             scan.projected_schema
                 .fields()

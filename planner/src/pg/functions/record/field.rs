@@ -12,6 +12,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use std::sync::Arc;
+use tenon_storage::SqlType;
 
 /// The column of a record that a literal names. A name that no client can write.
 pub(crate) const FIELD: &str = "\u{1}field";
@@ -81,7 +82,10 @@ impl ScalarUDFImpl for FieldOf {
             return failed(state::WRONG_OBJECT_TYPE, message);
         };
         match position(fields, name) {
-            Some(at) => Ok(Arc::new(fields[at].as_ref().clone().with_nullable(true))),
+            Some(at) => Ok(Arc::new(match SqlType::from_field(&args.arg_fields[0]) {
+                Some(SqlType::Composite(of)) => of.attributes()[at].sql_type.field(name, true),
+                _ => fields[at].as_ref().clone().with_nullable(true),
+            })),
             None => {
                 let message = format!("could not identify column \"{name}\" in record data type");
                 failed(state::UNDEFINED_COLUMN, message)

@@ -1,7 +1,7 @@
 //! Columns of any type, from texts and from json.
 
 use super::field;
-use super::text::parse_record;
+use super::parse_record;
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
 use crate::pg::functions::array::leaf;

@@ -28,7 +28,17 @@ pub(crate) enum TypeChange {
     RenameValue(String, String),
     Rename(String),
     SetSchema(String),
+    /// Of a composite type: one or several.
+    Attributes(Vec<AttributeChange>),
+    RenameAttribute(String, String),
     Other,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum AttributeChange {
+    Add(String, DataType),
+    Drop { name: String, if_exists: bool },
+    Type(String, DataType),
 }
 
 /// From the name on.
@@ -90,6 +100,21 @@ pub(super) fn alter(parser: &mut Parser<'_>) -> Result<Definition, ParserError> 
         let from = parser.parse_literal_string()?;
         parser.expect_keyword_is(Keyword::TO)?;
         TypeChange::RenameValue(from, parser.parse_literal_string()?)
+    } else if take_words(parser, &["rename", "attribute"]) {
+        let from = fold(&parser.parse_identifier()?);
+        parser.expect_keyword_is(Keyword::TO)?;
+        let to = fold(&parser.parse_identifier()?);
+        cascade(parser);
+        TypeChange::RenameAttribute(from, to)
+    } else if let Some(first) = attribute_change(parser)? {
+        let mut changes = vec![first];
+        while parser.consume_token(&Token::Comma) {
+            match attribute_change(parser)? {
+                Some(next) => changes.push(next),
+                None => return parser.expected_ref("ADD, DROP or ALTER ATTRIBUTE", parser.peek_token_ref()),
+            }
+        }
+        TypeChange::Attributes(changes)
     } else if take_words(parser, &["rename", "to"]) {
         TypeChange::Rename(fold(&parser.parse_identifier()?))
     } else if take_words(parser, &["set", "schema"]) {
@@ -106,6 +131,42 @@ pub(super) fn alter(parser: &mut Parser<'_>) -> Result<Definition, ParserError> 
         TypeChange::Other
     };
     Ok(Definition::AlterType { name, change })
+}
+
+/// What concerns tables that are of a type, of which there are none.
+fn cascade(parser: &mut Parser<'_>) {
+    let _ = parser.parse_one_of_keywords(&[Keyword::CASCADE, Keyword::RESTRICT]);
+}
+
+/// `ADD ATTRIBUTE`, `DROP ATTRIBUTE` and `ALTER ATTRIBUTE`.
+fn attribute_change(parser: &mut Parser<'_>) -> Result<Option<AttributeChange>, ParserError> {
+    let collate = |parser: &mut Parser<'_>| -> Result<(), ParserError> {
+        if parser.parse_keyword(Keyword::COLLATE) {
+            parser.parse_object_name(false)?;
+        }
+        Ok(())
+    };
+    let change = if take_words(parser, &["add", "attribute"]) {
+        let name = fold(&parser.parse_identifier()?);
+        let data_type = parser.parse_data_type()?;
+        collate(parser)?;
+        AttributeChange::Add(name, data_type)
+    } else if take_words(parser, &["drop", "attribute"]) {
+        let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
+        let name = fold(&parser.parse_identifier()?);
+        AttributeChange::Drop { name, if_exists }
+    } else if take_words(parser, &["alter", "attribute"]) {
+        let name = fold(&parser.parse_identifier()?);
+        let _ = take_words(parser, &["set", "data"]);
+        parser.expect_keyword_is(Keyword::TYPE)?;
+        let data_type = parser.parse_data_type()?;
+        collate(parser)?;
+        AttributeChange::Type(name, data_type)
+    } else {
+        return Ok(None);
+    };
+    cascade(parser);
+    Ok(Some(change))
 }
 
 /// From the names on.

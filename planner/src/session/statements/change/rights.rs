@@ -18,7 +18,7 @@ impl Asked<'_> {
                 let definition = table.definition();
                 let values = assign::values(binder, definition, view, &update.assignments)?;
                 let changed: Vec<usize> = (0..values.len()).filter(|at| values[*at].is_some()).collect();
-                let names = assign::names(&update.assignments)?;
+                let names = assign::names(&definition.columns, &update.assignments)?;
                 permitted::columns(binder, relation, privilege::UPDATE, names.iter().map(String::as_str))?;
                 permitted::below(binder, view, table, privilege::UPDATE, Some(&changed))?;
                 let beside = match &update.from {

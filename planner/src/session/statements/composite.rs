@@ -1,0 +1,323 @@
+//! Composite types: CREATE TYPE ... AS (...), ALTER and DROP TYPE.
+//!
+//! What changes a type makes another of it, in which the columns of the type are written anew: see
+//! `tenon_storage::composite_type`.
+
+use super::drop::depended_on;
+use super::{alter, column, domain, types};
+use crate::catalog::bind::{Binder, Target, parsed_type};
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::functions::record::as_altered;
+use crate::pg::parse::definition::{AttributeChange, TypeChange};
+use crate::session::Session;
+use datafusion::sql::sqlparser::ast::{DataType, Expr, Ident, ObjectName};
+use std::sync::Arc;
+use tenon_storage::composite_type::substituted;
+use tenon_storage::{ColumnDef, Composite, Domain, Object, ObjectKey, Relation, SqlType, quote};
+
+pub(super) fn create(session: &mut Session, name: &ObjectName, declared: &[(String, DataType)]) -> Result<()> {
+    let (place, key) = types::free_name(session, name)?;
+    let binder = session.binder();
+    let mut columns: Vec<(String, String)> = Vec::with_capacity(declared.len());
+    for (column, data_type) in declared {
+        if columns.iter().any(|(own, _)| own == column) {
+            let message = format!("column \"{column}\" specified more than once");
+            return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
+        }
+        check_type(&binder, column, data_type)?;
+        columns.push((column.clone(), data_type.to_string()));
+    }
+    let (oid, array_oid) = session.transaction()?.lock().new_oids();
+    let composite = Composite {
+        oid,
+        array_oid,
+        schema_name: place.schema,
+        name: place.name,
+        columns,
+        numbers: Vec::new(),
+    };
+    let object = Object::Composite(Arc::new(composite));
+    session.transaction()?.lock().put_object(key, Some(object));
+    Ok(())
+}
+
+fn check_type(binder: &Binder, column: &str, data_type: &DataType) -> Result<()> {
+    if matches!(data_type, DataType::Custom(name, _) if name.to_string() == "unknown") {
+        let message = format!("column \"{column}\" has pseudo-type unknown");
+        return Err(SqlError::new(state::INVALID_TABLE_DEFINITION, message));
+    }
+    binder.field_of_type(data_type).map(|_| ())
+}
+
+fn key(composite: &Composite) -> ObjectKey {
+    ObjectKey::Type {
+        schema: composite.schema_name.clone(),
+        name: composite.name.clone(),
+    }
+}
+
+fn put(session: &Session, composite: Composite) -> Result<()> {
+    let key = key(&composite);
+    let object = Object::Composite(Arc::new(composite));
+    session.transaction()?.lock().put_object(key, Some(object));
+    Ok(())
+}
+
+/// The other composite types with columns of a type, or of its arrays.
+fn around(binder: &Binder, composite: &Composite) -> Vec<Arc<Composite>> {
+    let others = binder.snapshot.objects().values().filter_map(|object| match object {
+        Object::Composite(other) if other.columns.iter().any(|(_, own)| is_of(binder, own, composite)) => {
+            Some(other.clone())
+        }
+        _ => None,
+    });
+    others.collect()
+}
+
+/// Whether a declared type is a composite type, or of its arrays.
+fn is_of(binder: &Binder, declared: &str, composite: &Composite) -> bool {
+    let own = binder.composite_declared(declared.trim_end_matches("[]"));
+    own.is_some_and(|own| own.oid == composite.oid)
+}
+
+/// Whether a type has values of the composite type of an oid in it.
+fn holds(of: SqlType, oid: u32) -> bool {
+    let found = |of: SqlType| matches!(of, SqlType::Composite(own) if own.oid() == oid).then_some(of);
+    substituted(of, &found).is_some()
+}
+
+/// The tables with columns of a type: where they are, and all their columns.
+fn tables(session: &Session, oid: u32) -> Vec<(Target, Vec<ColumnDef>)> {
+    let state = session.state();
+    let tables = state.relations().filter_map(Relation::as_table);
+    let own = tables.filter_map(|table| {
+        let definition = table.definition();
+        let place = Target {
+            schema: definition.schema_name.clone(),
+            name: definition.name.clone(),
+        };
+        let has = definition.columns.iter().any(|own| holds(own.sql_type, oid));
+        has.then(|| (place, definition.columns.clone()))
+    });
+    own.collect()
+}
+
+/// The domains over a type.
+fn domains(session: &Session, oid: u32) -> Vec<Arc<Domain>> {
+    let state = session.state();
+    let own = state.objects().values().filter_map(|object| match object {
+        Object::Domain(domain) if holds(domain.base, oid) => Some(domain.clone()),
+        _ => None,
+    });
+    own.collect()
+}
+
+pub(super) async fn alter(session: &mut Session, before: &Arc<Composite>, change: &TypeChange) -> Result<()> {
+    let binder = session.binder();
+    binder.check_owner_of_type(before.oid, &before.schema_name, &before.name)?;
+    let mut next = (**before).clone();
+    next.numbers = (0..next.columns.len()).map(|at| before.number(at)).collect();
+    match change {
+        TypeChange::Attributes(changes) => {
+            for change in changes {
+                attribute(session, &mut next, change)?;
+            }
+        }
+        TypeChange::RenameAttribute(from, to) => {
+            let at = next.columns.iter().position(|(own, _)| own == from);
+            let at = at.ok_or_else(|| {
+                SqlError::new(state::UNDEFINED_COLUMN, format!("column \"{from}\" does not exist"))
+            })?;
+            if next.columns.iter().any(|(own, _)| own == to) {
+                return Err(exists(&next, to));
+            }
+            next.columns[at].0.clone_from(to);
+        }
+        TypeChange::Rename(to) => next.name.clone_from(to),
+        TypeChange::SetSchema(to) => {
+            if session.state().schema(to).is_none() {
+                let message = format!("schema \"{to}\" does not exist");
+                return Err(SqlError::new(state::INVALID_SCHEMA_NAME, message));
+            }
+            binder.rights().check_schema(to, tenon_storage::privilege::CREATE)?;
+            next.schema_name.clone_from(to);
+        }
+        _ => return Err(SqlError::unsupported("this form of ALTER TYPE")),
+    }
+    if key(&next) != key(before) {
+        let taken = session.state().relation(&next.schema_name, &next.name).is_some();
+        if taken || session.state().objects().contains_key(&key(&next)) {
+            let message = format!("type \"{}\" already exists", next.name);
+            return Err(SqlError::new(state::DUPLICATE_OBJECT, message));
+        }
+        // What names the type as it was declared names it so from here on.
+        for other in around(&binder, before) {
+            let mut other = (*other).clone();
+            for (_, declared) in other.columns.iter_mut().filter(|(_, own)| is_of(&binder, own, before)) {
+                let pairs = "[]".repeat(declared.matches("[]").count());
+                let (schema, name) = (quote::name(&next.schema_name), quote::name(&next.name));
+                *declared = format!("{schema}.{name}{pairs}");
+            }
+            put(session, other)?;
+        }
+        session.transaction()?.lock().put_object(key(before), None);
+    }
+    let named = named(&next)?;
+    put(session, next)?;
+    replace(session, before, &named).await
+}
+
+fn named(of: &Composite) -> Result<DataType> {
+    parsed_type(&format!(
+        "{}.{}",
+        quote::name(&of.schema_name),
+        quote::name(&of.name)
+    ))
+}
+
+fn exists(of: &Composite, column: &str) -> SqlError {
+    let message = format!("column \"{column}\" of relation \"{}\" already exists", of.name);
+    SqlError::new(state::DUPLICATE_COLUMN, message)
+}
+
+/// One of ADD, DROP and ALTER ATTRIBUTE.
+fn attribute(session: &mut Session, next: &mut Composite, change: &AttributeChange) -> Result<()> {
+    let binder = session.binder();
+    let find = |next: &Composite, name: &str| next.columns.iter().position(|(own, _)| own == name);
+    let absent = |next: &Composite, name: &str| {
+        let message = format!("column \"{name}\" of relation \"{}\" does not exist", next.name);
+        SqlError::new(state::UNDEFINED_COLUMN, message)
+    };
+    match change {
+        AttributeChange::Add(name, data_type) => {
+            if find(next, name).is_some() {
+                return Err(exists(next, name));
+            }
+            check_type(&binder, name, data_type)?;
+            let field = binder.field_of_type(data_type)?;
+            if SqlType::from_field(&field).is_some_and(|of| holds(of, next.oid)) {
+                let message = format!("composite type {} cannot be made a member of itself", next.name);
+                return Err(SqlError::new(state::INVALID_TABLE_DEFINITION, message));
+            }
+            next.columns.push((name.clone(), data_type.to_string()));
+            let number = next.numbers.iter().max().map_or(1, |last| last + 1);
+            next.numbers.push(number);
+        }
+        AttributeChange::Drop { name, if_exists } => match find(next, name) {
+            Some(at) => {
+                next.columns.remove(at);
+                next.numbers.remove(at);
+            }
+            None if *if_exists => session.notice(format!("{}, skipping", absent(next, name).message)),
+            None => return Err(absent(next, name)),
+        },
+        AttributeChange::Type(name, data_type) => {
+            let at = find(next, name).ok_or_else(|| absent(next, name))?;
+            check_type(&binder, name, data_type)?;
+            for (place, columns) in tables(session, next.oid) {
+                if let Some(own) = columns.iter().find(|own| holds(own.sql_type, next.oid)) {
+                    let message = format!(
+                        "cannot alter type \"{}\" because column \"{}.{}\" uses it",
+                        next.name, place.name, own.name
+                    );
+                    return Err(SqlError::unsupported_as(message));
+                }
+            }
+            next.columns[at].1 = data_type.to_string();
+        }
+    }
+    Ok(())
+}
+
+/// Writes the columns of a type as it is after a change.
+async fn replace(session: &mut Session, before: &Composite, named: &DataType) -> Result<()> {
+    let (tables, domains) = (tables(session, before.oid), domains(session, before.oid));
+    if tables.is_empty() && domains.is_empty() {
+        return Ok(());
+    }
+    let after = session.binder().sql_type(named)?;
+    let other = |of: SqlType| matches!(of, SqlType::Composite(own) if own.oid() == before.oid).then_some(after);
+    for domain in domains {
+        let mut own = (*domain).clone();
+        own.base = substituted(own.base, &other).unwrap_or(own.base);
+        if own.declared == before.name {
+            own.declared = named.to_string();
+        }
+        domain::put(session, own)?;
+    }
+    for (place, before) in tables {
+        let columns = before.iter().map(|own| ColumnDef {
+            sql_type: substituted(own.sql_type, &other).unwrap_or(own.sql_type),
+            ..own.clone()
+        });
+        column::rewrite(session, &place, columns.collect(), |_, definition, at| {
+            let own = &definition.columns[at];
+            let value = Expr::Identifier(Ident::with_quote('"', &own.name));
+            match own.sql_type == before[at].sql_type {
+                true => Ok(value),
+                false => as_altered(value, before[at].sql_type, own.sql_type),
+            }
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// A type and, with `cascade`, what is of it: columns of tables and of other types, domains.
+pub(super) async fn drop_one(session: &mut Session, composite: &Arc<Composite>, cascade: bool) -> Result<()> {
+    let binder = session.binder();
+    let others = around(&binder, composite);
+    let domains: Vec<_> = domains(session, composite.oid);
+    let is_it = |of: SqlType| match of {
+        SqlType::Composite(own) => own.oid() == composite.oid,
+        SqlType::Array(of) => matches!(of.element(), SqlType::Composite(own) if own.oid() == composite.oid),
+        _ => false,
+    };
+    let domains: Vec<_> = domains.into_iter().filter(|own| is_it(own.base)).collect();
+    let tables = tables(session, composite.oid);
+    let mut columns = Vec::new();
+    for (place, own) in &tables {
+        let own = own.iter().filter(|own| own.domain.is_none() && is_it(own.sql_type));
+        columns.extend(own.map(|own| (place, own.name.as_str())));
+    }
+    let mut dependents: Vec<String> = Vec::new();
+    for other in &others {
+        let own = other.columns.iter().filter(|(_, own)| is_of(&binder, own, composite));
+        dependents.extend(own.map(|(name, _)| format!("column {name} of composite type {}", other.name)));
+    }
+    dependents.extend(
+        columns
+            .iter()
+            .map(|(place, column)| format!("column {column} of table {}", place.name)),
+    );
+    dependents.extend(domains.iter().map(|own| format!("type {}", own.name)));
+    if !cascade && !dependents.is_empty() {
+        return Err(depended_on(&format!("type {}", composite.name), &dependents));
+    }
+    for what in &dependents {
+        session.notice(format!("drop cascades to {what}"));
+    }
+    for other in others {
+        let gone = other.columns.iter().filter(|(_, own)| is_of(&binder, own, composite));
+        let gone = gone.map(|(name, _)| AttributeChange::Drop {
+            name: name.clone(),
+            if_exists: false,
+        });
+        let mut next = (*other).clone();
+        next.numbers = (0..next.columns.len()).map(|at| other.number(at)).collect();
+        for change in gone {
+            attribute(session, &mut next, &change)?;
+        }
+        let named = named(&next)?;
+        put(session, next)?;
+        replace(session, &other, &named).await?;
+    }
+    for domain in &domains {
+        domain::drop_one(session, domain, true)?;
+    }
+    for (place, column) in columns {
+        alter::remove_column(session, place, column, true)?;
+    }
+    session.transaction()?.lock().put_object(key(composite), None);
+    Ok(())
+}
