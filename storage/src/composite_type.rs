@@ -69,7 +69,13 @@ static KNOWN: RwLock<Vec<&'static CompositeType>> = RwLock::new(Vec::new());
 
 impl CompositeType {
     /// The type of these attributes.
-    pub fn of(oid: u32, array_oid: u32, schema: &str, name: &str, attributes: Vec<Attribute>) -> &'static CompositeType {
+    pub fn of(
+        oid: u32,
+        array_oid: u32,
+        schema: &str,
+        name: &str,
+        attributes: Vec<Attribute>,
+    ) -> &'static CompositeType {
         CompositeType::described(Described {
             oid,
             array_oid,
@@ -232,9 +238,9 @@ pub fn altered(values: &ArrayRef, from: SqlType, to: SqlType) -> Result<ArrayRef
             });
             record_of(to, columns.collect::<Result<Vec<_>>>()?, records)
         }
-        (SqlType::Array(from), SqlType::Array(to)) => items(values, &mut |items| {
-            altered(items, from.element(), to.element())
-        }),
+        (SqlType::Array(from), SqlType::Array(to)) => {
+            items(values, &mut |items| altered(items, from.element(), to.element()))
+        }
         _ => Ok(values.clone()),
     }
 }
@@ -295,7 +301,13 @@ mod tests {
 
     #[test]
     fn stores_keep_all_of_a_type() {
-        let inner = SqlType::Composite(CompositeType::of(90_002, 90_003, "s", "u", vec![attribute(1, "x", SqlType::Date)]));
+        let inner = SqlType::Composite(CompositeType::of(
+            90_002,
+            90_003,
+            "s",
+            "u",
+            vec![attribute(1, "x", SqlType::Date)],
+        ));
         let attributes = vec![attribute(4, "a b", SqlType::VarcharOf(3)), attribute(5, "[]", inner)];
         let own = SqlType::Composite(CompositeType::of(90_004, 90_005, "s", "v", attributes));
         for of in [own, SqlType::Array(crate::ArrayType::of_items(own))] {

@@ -55,7 +55,6 @@ pub mod writer;
 
 pub use arena::RegionObserver;
 pub use array_type::ArrayType;
-pub use composite_type::{Attribute, CompositeType};
 pub use catalog::database::Published;
 pub use catalog::locks::{LockMode, Wait};
 pub use catalog::{
@@ -67,6 +66,7 @@ pub use catalog::{
     TableDef, TableDefinition, TableUsage, TableUses, TableVersion, Transaction, View, default_name,
 };
 pub use catalog::{kept_settings, privilege, rights, roles};
+pub use composite_type::{Attribute, CompositeType};
 pub use enum_type::{EnumLabel, EnumType};
 pub use error::{ErrorKind, Result, StorageError, Subject};
 pub use memory::{MemoryBudget, Reclaim, Reservation};

@@ -51,7 +51,16 @@ async def main():
     await conn.execute("CREATE TYPE place AS (name text, spots int[])")
     expect(await conn.fetchval("SELECT $1::place", ("here", [1, 2])), ("here", [1, 2]))
     expect(await conn.fetchval("SELECT $1::place[]", [("here", None), None]), [("here", None), None])
-    await conn.execute("DROP TYPE place")
+    await conn.execute("CREATE TABLE trips (id int, goal place, ways place[])")
+    trip = (1, ("there", [3, None]), [("a", []), None])
+    await conn.execute("INSERT INTO trips VALUES ($1, $2, $3)", *trip)
+    expect(tuple(await conn.fetchrow("SELECT * FROM trips")), trip)
+    await conn.copy_records_to_table("trips", records=[(2, ("back", None), None)])
+    expect(await conn.fetch("SELECT (goal).name FROM trips ORDER BY id"), [("there",), ("back",)])
+    await conn.execute("ALTER TYPE place ADD ATTRIBUTE high bool")
+    await conn.reload_schema_state()
+    expect(await conn.fetchval("SELECT goal FROM trips WHERE id = 2"), ("back", None, None))
+    await conn.execute("DROP TABLE trips; DROP TYPE place")
     expect(await conn.fetch("SELECT generate_series(0, $1)", 2), [(0,), (1,), (2,)])
     try:
         async with conn.transaction():

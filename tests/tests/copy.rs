@@ -34,29 +34,32 @@ async fn receive(client: &Client, sql: &str) -> Result<Vec<u8>> {
 
 const TABLE: &str = "(id int, b bool, i2 int2, i8 int8, f4 float4, f8 float8, n numeric(12, 3), t text, v varchar(9), \
      d date, tm time, ts timestamp, tz timestamptz, iv interval, y bytea, u uuid, j json, \
-     w bit(3), x varbit, ip inet, net cidr, mac macaddr, mac8 macaddr8, r int4range, rt tsrange, m nummultirange)";
+     w bit(3), x varbit, ip inet, net cidr, mac macaddr, mac8 macaddr8, r int4range, rt tsrange, m nummultirange, p pair_of, ps pair_of[])";
 
 const VALUES: &str = "(1, true, -5, 9000000000, 1.5, -2.25e10, 123.456, E'tab\\there \"quoted\", \\\\ and\\nline', 'v', \
      '2024-02-29', '12:34:56.789', '1999-12-31 23:59:59', '2024-01-01 00:00:00+00', '1 mon 2 days 03:00:00', \
      '\\x00ff5c', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '{\"a\": 1}', \
      '101', '', '1.2.3.4/8', '10.0.0.0/8', '08:00:2b:01:02:03', '08:00:2b:01:02:03:04:05', '[1,5]', \
-     '[2020-01-01,2020-01-02)', '{[1,2.5],(7,)}'), \
+     '[2020-01-01,2020-01-02)', '{[1,2.5],(7,)}', '(1,\"a, \"\"b\"\"\",\"{1,2}\")', '{\"(1,x,)\",NULL}'), \
      (2, false, 0, 0, 0, 0, 0, '', '', '1969-01-01', '00:00:00', '1969-01-01 00:00:00', '1969-01-01 00:00:00+00', \
      '-1 days', '', '00000000-0000-0000-0000-000000000000', '[]', '000', B'1', '::1', '10:23::8000/113', \
-     '00:00:00:00:00:00', '00:00:00:ff:fe:00:00:00', 'empty', '(,)', '{}'), \
+     '00:00:00:00:00:00', '00:00:00:ff:fe:00:00:00', 'empty', '(,)', '{}', '(,,)', '{}'), \
      (3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
-     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL), \
+     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL), \
      (4, true, 1, 1, 2.5, 1e300, -0.001, 'NULL', '\\N', '0001-01-01', '23:59:59.999999', '2200-01-01 00:00:00', \
      '2200-01-01 00:00:00+00', '00:00:00.000001', '\\x0a', 'ffffffff-ffff-ffff-ffff-ffffffffffff', 'null', \
      '111', X'123456789abcdef01', '255.255.255.255', '0.0.0.0/0', 'ff:ff:ff:ff:ff:ff', 'ff:ff:ff:ff:ff:ff:ff:ff', '(,5)', \
-     '(2020-01-01 10:00,infinity]', '{(,1),(2,3),(4,NaN]}')";
+     '(2020-01-01 10:00,infinity]', '{(,1),(2,3),(4,NaN]}', '(-5,\"a\\\\b (c) \",{})', '{\"(,\\\"\\\",{NULL})\"}')";
 
 /// What COPY TO writes, COPY FROM reads back the same, for every type and format.
 async fn round_trips() -> Result<()> {
     let server = Server::start(&[])?;
     let client = server.connect().await?;
     client
-        .batch_execute(&format!("CREATE TABLE src {TABLE}; INSERT INTO src VALUES {VALUES}"))
+        .batch_execute(&format!(
+            "CREATE TYPE pair_of AS (a int, b text, c int[]); \
+             CREATE TABLE src {TABLE}; INSERT INTO src VALUES {VALUES}"
+        ))
         .await?;
     let all = rows(&client, "SELECT * FROM src ORDER BY id").await?;
     ensure!(all.len() == 4);

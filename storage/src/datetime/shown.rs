@@ -4,6 +4,7 @@ use super::{
     Conventions, TIMETZ_BYTES, timetz_of, write_date, write_interval, write_time, write_timestamp, write_timestamptz,
     write_timetz,
 };
+use crate::enum_type::EnumType;
 use crate::network;
 use crate::parse::write_record;
 use crate::range;
@@ -22,6 +23,11 @@ pub fn shown(array: &dyn Array, row: usize) -> String {
     }
     let (own, mut out) = (Conventions::default(), Vec::new());
     match array.data_type() {
+        of if let Some(of) = EnumType::of(of) => {
+            return of
+                .label(array.as_primitive::<TimestampMicrosecondType>().value(row))
+                .into();
+        }
         DataType::Date32 => write_date(array.as_primitive::<Date32Type>().value(row), &own, &mut out),
         DataType::Time64(TimeUnit::Microsecond) => {
             write_time(array.as_primitive::<Time64MicrosecondType>().value(row), &mut out);

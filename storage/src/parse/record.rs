@@ -151,10 +151,15 @@ fn binary_columns<'a>(of: &CompositeType, bytes: &'a [u8]) -> Result<Vec<Option<
     }
     let mut values = Vec::with_capacity(wanted);
     for (own, column) in of.attributes().iter().zip(1..) {
-        let (oid, wanted) = (word(&mut rest)? as u32, own.domain.unwrap_or_else(|| own.sql_type.oid()));
+        let (oid, wanted) = (
+            word(&mut rest)? as u32,
+            own.domain.unwrap_or_else(|| own.sql_type.oid()),
+        );
         if oid != wanted {
-            let message =
-                format!("binary data has type {oid} instead of expected type {wanted} ({}) in record column {column}", own.sql_type);
+            let message = format!(
+                "binary data has type {oid} instead of expected type {wanted} ({}) in record column {column}",
+                own.sql_type
+            );
             return Err(StorageError::new(ErrorKind::DatatypeMismatch, message));
         }
         let length = word(&mut rest)?;

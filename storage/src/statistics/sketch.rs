@@ -100,6 +100,19 @@ pub fn hash_array(array: &ArrayRef, hashes: &mut [u64]) {
             array.as_boolean().iter().map(|value| value.map_or(2, u64::from)),
         ),
         _ if let Some(ranges) = range::Values::of(array) => bytes(hashes, ranges.iter()),
+        DataType::Struct(_) => {
+            let mut own = vec![0; hashes.len()];
+            for column in array.as_struct().columns() {
+                own.fill(0);
+                hash_array(column, &mut own);
+                fold(
+                    hashes,
+                    own.iter()
+                        .enumerate()
+                        .map(|(row, hash)| if column.is_null(row) { 0 } else { *hash }),
+                );
+            }
+        }
         // Rare as keys: the text of a value stands for it.
         _ => {
             let options = arrow::util::display::FormatOptions::default();

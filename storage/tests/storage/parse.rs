@@ -3,9 +3,9 @@
 use arrow::array::Array;
 use arrow::util::display::array_value_to_string;
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use tenon_storage::SqlType;
 use tenon_storage::parse::{decode_scalar, parse_scalar};
 use tenon_storage::range::RangeType;
+use tenon_storage::{Attribute, CompositeType, SqlType};
 
 const TYPES: [SqlType; 31] = [
     SqlType::Bool,
@@ -153,6 +153,14 @@ fn values_and_errors_are_postgresqls() {
         value(SqlType::Uuid, "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11"),
         "a0eebc999c0b4ef8bb6d6bb9bd380a11"
     );
+    let attribute = |(number, sql_type): (u32, SqlType)| Attribute {
+        number,
+        name: format!("a{number}"),
+        sql_type,
+        domain: None,
+    };
+    let attributes = (1..).zip([SqlType::Int4, SqlType::Text]).map(attribute).collect();
+    let pair = SqlType::Composite(CompositeType::of(96_000, 96_001, "public", "pair", attributes));
     let cases = [
         (
             SqlType::Int4,
@@ -216,6 +224,9 @@ fn values_and_errors_are_postgresqls() {
             "22026",
             "bit string length 2 does not match type bit(3)",
         ),
+        (pair, "(1", "22P02", "malformed record literal: \"(1\""),
+        (pair, "(1,2,3)", "22P02", "malformed record literal: \"(1,2,3)\""),
+        (pair, "(x,2)", "22P02", "invalid input syntax for type integer: \"x\""),
         (
             SqlType::Range(RangeType::Int4),
             "[1,2",

@@ -10,8 +10,8 @@ use crate::pg::rewrite::{call, output_name, repeated_name};
 use crate::pg::walk::{VisitMut, replace};
 use crate::pg::walk::{null, taken};
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query, Select, SelectItem,
-    SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, Value, VisitorMut,
+    AccessExpr, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query, Select,
+    SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
 use tenon_storage::{SqlType, quote};
@@ -56,7 +56,11 @@ impl VisitorMut for Resolver<'_> {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
         if let SetExpr::Values(values) = query.body.as_mut() {
-            values.rows.iter_mut().flat_map(|row| row.content.iter_mut()).for_each(row_value);
+            values
+                .rows
+                .iter_mut()
+                .flat_map(|row| row.content.iter_mut())
+                .for_each(row_value);
         }
         ControlFlow::Continue(())
     }

@@ -286,7 +286,9 @@ fn to_record(cast: Cast, from: &DataType, schema: &DFSchema, conventions: &Conve
             let message = format!("cannot cast type {} to {named}", crate::pg::types::type_name(from));
             let error = SqlError::new(SqlState("42846"), message);
             Err(to_datafusion(match from {
-                DataType::Struct(own) if own.len() < wanted.len() => error.detail("Input has too few columns.".to_string()),
+                DataType::Struct(own) if own.len() < wanted.len() => {
+                    error.detail("Input has too few columns.".to_string())
+                }
                 DataType::Struct(_) => error.detail("Input has too many columns.".to_string()),
                 _ => error,
             }))

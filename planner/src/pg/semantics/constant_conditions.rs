@@ -66,7 +66,7 @@ fn is_constant(expr: &Expr) -> bool {
 /// Computes the constant ones among conditions, up to the first that no row satisfies.
 fn check(predicate: &Expr, options: &ConfigOptions) -> Result<()> {
     for condition in split_conjunction(predicate) {
-        if matches!(condition, Expr::Literal(..)) || !is_constant(condition) {
+        if !is_constant(condition) {
             continue;
         }
         if !holds(condition, options)? {

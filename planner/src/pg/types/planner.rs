@@ -2,7 +2,6 @@
 
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::to_datafusion;
-use tenon_storage::types::OID_KEY;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{
@@ -10,6 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::sync::Arc;
 use tenon_storage::datetime::IntervalRange;
+use tenon_storage::types::OID_KEY;
 use tenon_storage::{ArrayType, SqlType};
 
 /// The name of a field that a cast written in the statement has for its target. DataFusion's own casts have none.

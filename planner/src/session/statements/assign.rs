@@ -1,7 +1,7 @@
 //! `SET column = value`: the assignments of UPDATE, ON CONFLICT DO UPDATE and their like, one value a column.
 
-use super::{defaults, row_cells};
 use super::updatable::{Through, Use};
+use super::{defaults, row_cells};
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::aggregate::names::call_over_rows;

@@ -125,9 +125,8 @@ pub(super) async fn alter(session: &mut Session, before: &Arc<Composite>, change
         }
         TypeChange::RenameAttribute(from, to) => {
             let at = next.columns.iter().position(|(own, _)| own == from);
-            let at = at.ok_or_else(|| {
-                SqlError::new(state::UNDEFINED_COLUMN, format!("column \"{from}\" does not exist"))
-            })?;
+            let at =
+                at.ok_or_else(|| SqlError::new(state::UNDEFINED_COLUMN, format!("column \"{from}\" does not exist")))?;
             if next.columns.iter().any(|(own, _)| own == to) {
                 return Err(exists(&next, to));
             }
@@ -168,11 +167,7 @@ pub(super) async fn alter(session: &mut Session, before: &Arc<Composite>, change
 }
 
 fn named(of: &Composite) -> Result<DataType> {
-    parsed_type(&format!(
-        "{}.{}",
-        quote::name(&of.schema_name),
-        quote::name(&of.name)
-    ))
+    parsed_type(&format!("{}.{}", quote::name(&of.schema_name), quote::name(&of.name)))
 }
 
 fn exists(of: &Composite, column: &str) -> SqlError {

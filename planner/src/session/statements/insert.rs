@@ -7,7 +7,9 @@ use super::query::{Reads, StatementInput};
 use super::returning::ReturningColumns;
 use super::updatable::{self, Through, Use};
 use super::upsert::Upsert;
-use super::{Description, conflict, defaults, moments, parameters, permitted, query, returning, row_cells, select, value_rows};
+use super::{
+    Description, conflict, defaults, moments, parameters, permitted, query, returning, row_cells, select, value_rows,
+};
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::{from_arrow, from_datafusion};
@@ -32,8 +34,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tenon_storage::bits::BITS;
-use tenon_storage::types::NUMERIC;
 use tenon_storage::composite_type::is_record;
+use tenon_storage::types::NUMERIC;
 use tenon_storage::{
     ArrayType, ColumnDef, EnumType, Generated, SqlType, TableDefinition, TableVersion, TableWriter, privilege,
 };

@@ -20,6 +20,7 @@ use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 use std::sync::Arc;
 use tenon_executor::scan::is_place;
+use tenon_storage::types::OIDS_OF_OBJECTS;
 
 pub(super) fn describe(session: &mut Session, query: &ast::Query, types: &[u32]) -> Result<Description> {
     let binder = session.binder();
@@ -287,14 +288,19 @@ impl StatementInput {
     }
 }
 
-/// Columns of a new plan, which must have the types that preparing the statement told.
+/// Columns of a new plan, which must have the types that preparing the statement told. One that ALTER TYPE has changed since is
+/// the same for PostgreSQL.
 fn as_promised(prepared: &Prepared, columns: Vec<ColumnDesc>) -> Result<Vec<ColumnDesc>> {
     if let Some(promised) = &prepared.columns
-        && (promised.len() != columns.len() || promised.iter().zip(&columns).any(|(a, b)| a.data_type != b.data_type))
+        && (promised.len() != columns.len() || promised.iter().zip(&columns).any(|(a, b)| differ(a, b)))
     {
         return Err(SqlError::changed_result());
     }
     Ok(columns)
+}
+
+fn differ(a: &ColumnDesc, b: &ColumnDesc) -> bool {
+    a.data_type != b.data_type && (a.pg_type != b.pg_type || a.pg_type.oid < OIDS_OF_OBJECTS)
 }
 
 pub(super) fn rows(columns: Vec<ColumnDesc>, stream: BatchStream) -> Outcome {

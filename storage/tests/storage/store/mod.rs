@@ -8,13 +8,14 @@ mod sim;
 mod types;
 
 use arrow::array::*;
-use arrow::datatypes::Int32Type;
+use arrow::datatypes::*;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::executor::block_on;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tenon_storage::range::is_range;
 use tenon_storage::store::Disk;
 use tenon_storage::{
     ColumnDef, Database, DatabaseState, EnumType, Keys, MemoryBudget, RealDisk, Relation, SqlType, StorageError,
@@ -55,11 +56,7 @@ pub(crate) fn dump(state: &DatabaseState) -> BTreeMap<String, String> {
 pub(crate) fn rows(table: &TableVersion) -> String {
     let mut told = String::new();
     for segment in table.segments().iter() {
-        let plain = |column: ArrayRef| match EnumType::of(column.data_type()) {
-            Some(own) => Arc::new(own.texts(&column)),
-            None => column,
-        };
-        let columns: Vec<ArrayRef> = (0..segment.columns()).map(|at| plain(segment.column(at))).collect();
+        let columns: Vec<ArrayRef> = (0..segment.columns()).map(|at| plain(&segment.column(at))).collect();
         let options = FormatOptions::default().with_null("NULL");
         let formats: Vec<ArrayFormatter<'_>> = columns
             .iter()
@@ -73,6 +70,32 @@ pub(crate) fn rows(table: &TableVersion) -> String {
         }
     }
     told
+}
+
+/// Enums as their labels, in records and arrays too.
+fn plain(column: &ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        of if let Some(own) = EnumType::of(of) => Arc::new(own.texts(column)),
+        DataType::Struct(fields) if !is_range(column.data_type()) => {
+            let records = column.as_struct();
+            let columns: Vec<ArrayRef> = records.columns().iter().map(plain).collect();
+            let fields = fields.iter().zip(&columns);
+            let fields = fields.map(|(own, column)| Field::new(own.name(), column.data_type().clone(), true));
+            Arc::new(StructArray::new(fields.collect(), columns, records.nulls().cloned()))
+        }
+        DataType::List(_) => {
+            let lists = column.as_list::<i32>();
+            let items = plain(lists.values());
+            let item = Arc::new(Field::new("item", items.data_type().clone(), true));
+            Arc::new(ListArray::new(
+                item,
+                lists.offsets().clone(),
+                items,
+                lists.nulls().cloned(),
+            ))
+        }
+        _ => column.clone(),
+    }
 }
 
 /// A table of a number and a text.

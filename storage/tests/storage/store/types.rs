@@ -2,12 +2,15 @@
 
 use super::{dump, open};
 use arrow::array::*;
+use arrow::buffer::OffsetBuffer;
 use arrow::compute::{cast, concat};
 use arrow::datatypes::*;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::sync::Arc;
 use tenon_storage::range::{self, RangeType};
-use tenon_storage::{ArrayType, ColumnDef, EnumLabel, EnumType, Object, ObjectKey, SqlType, TableDef};
+use tenon_storage::{
+    ArrayType, Attribute, ColumnDef, CompositeType, EnumLabel, EnumType, Object, ObjectKey, SqlType, TableDef,
+};
 
 /// An array of a type: random values of few or many kinds, or one, with nulls or without.
 fn array(random: &mut StdRng, sql_type: SqlType, rows: usize) -> ArrayRef {
@@ -88,6 +91,27 @@ fn array(random: &mut StdRng, sql_type: SqlType, rows: usize) -> ArrayRef {
             let bits = |value: i64| format!("{value:b}").into_bytes();
             tenon_storage::bits::array(numbers.iter().map(|value| value.map(bits)))
         }
+        SqlType::Composite(of) => {
+            let columns = of.attributes().iter().map(|own| array(random, own.sql_type, rows));
+            let DataType::Struct(fields) = data_type else {
+                unreachable!()
+            };
+            let nulls = numbers.iter().map(Option::is_some).collect::<Vec<_>>();
+            Arc::new(StructArray::new(fields, columns.collect(), Some(nulls.into())))
+        }
+        SqlType::Array(of) if let SqlType::Composite(_) = of.element() => {
+            let lengths: Vec<usize> = numbers
+                .iter()
+                .map(|value| value.map_or(0, |own| own.rem_euclid(3)) as usize)
+                .collect();
+            let items = array(random, of.element(), lengths.iter().sum());
+            let nulls = numbers.iter().map(Option::is_some).collect::<Vec<_>>();
+            let DataType::List(item) = data_type else {
+                unreachable!()
+            };
+            let offsets = OffsetBuffer::from_lengths(lengths);
+            Arc::new(ListArray::new(item, offsets, items, Some(nulls.into())))
+        }
         SqlType::Array(_) => {
             let mut lists = ListBuilder::new(Int32Builder::new());
             for value in numbers {
@@ -133,7 +157,25 @@ fn every_type_in_every_form() {
     };
     transaction.put_object(key, Some(Object::Enum(own)));
     transaction.commit().unwrap();
+    let attribute = |(number, sql_type): (u32, SqlType)| Attribute {
+        number,
+        name: format!("a{number}"),
+        sql_type,
+        domain: None,
+    };
+    let inner = [SqlType::Text, SqlType::Numeric, SqlType::Enum(own)];
+    let inner = (1..).zip(inner).map(attribute).collect();
+    let inner = SqlType::Composite(CompositeType::of(95_000, 95_001, "public", "inner", inner));
+    let outer = [
+        SqlType::VarcharOf(100),
+        inner,
+        SqlType::Array(ArrayType::of_items(inner)),
+    ];
+    let outer = (1..).zip(outer).map(attribute).collect();
+    let outer = SqlType::Composite(CompositeType::of(95_002, 95_003, "public", "outer", outer));
     let types = [
+        outer,
+        SqlType::Array(ArrayType::of_items(outer)),
         SqlType::Bool,
         SqlType::Int2,
         SqlType::Int4,

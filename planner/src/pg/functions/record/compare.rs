@@ -1,6 +1,8 @@
 //! `<`, `=` and their kin of records: column by column, NULL as the greatest value.
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, LargeBinaryArray, StructArray, make_comparator};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, LargeBinaryArray, StructArray, make_comparator,
+};
 use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::{DataType, Field, Fields, IntervalMonthDayNanoType};
 use datafusion::common::{Result, ScalarValue, internal_err};

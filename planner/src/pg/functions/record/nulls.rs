@@ -53,10 +53,13 @@ impl ScalarUDFImpl for AllNull {
         };
         let own = is_null(records);
         // A record that is NULL is as one of NULLs.
-        let all = records.columns().iter().fold(BooleanBuffer::new_set(rows), |all, column: &ArrayRef| {
-            let columns = is_null(column);
-            &all & &(if null { columns } else { !&columns })
-        });
+        let all = records
+            .columns()
+            .iter()
+            .fold(BooleanBuffer::new_set(rows), |all, column: &ArrayRef| {
+                let columns = is_null(column);
+                &all & &(if null { columns } else { !&columns })
+            });
         let all = if null { &own | &all } else { &!&own & &all };
         let all = BooleanArray::new(all, None);
         match scalar {
