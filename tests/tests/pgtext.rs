@@ -349,7 +349,11 @@ fn record(raw: &[u8], fields: &[Field]) -> Result<String> {
         // Without a type that tells, only an enum comes under an oid of its own.
         let own = (oid >= 16_384).then_some(Type::TEXT);
         // ALTER TYPE may have moved fields since the client asked for them.
-        let told = fields.iter().map(|field| field.type_()).find(|own| own.oid() == oid).cloned();
+        let told = fields
+            .iter()
+            .map(|field| field.type_())
+            .find(|own| own.oid() == oid)
+            .cloned();
         let field = told.or_else(|| Type::from_oid(oid)).or(own);
         let field = field.context("a field of an unknown type")?;
         let value = pg_text(&field, raw.get(at..at + length as usize).context("truncated")?)?;

@@ -12,6 +12,7 @@ use crate::pg::functions::raise::RAISE;
 use crate::pg::functions::record::FIELD;
 use crate::pg::functions::sets::names::has_set;
 use crate::pg::parse::{parse, parse_expression, select};
+use crate::pg::plpgsql;
 use crate::pg::rewrite::{call, function_name, rewrite};
 use crate::pg::statement::Kind;
 use crate::pg::walk::{VisitMut, is_ungrouped, null, replace};
@@ -388,13 +389,20 @@ impl Inliner<'_> {
             let Some(mut values) = bound(&function, given)? else {
                 continue;
             };
-            if function.language != "sql" {
+            let body = match (function.language.as_str(), &function.returns) {
+                ("sql", _) => Some(function.body.clone()),
+                ("plpgsql", FunctionResult::Scalar(result)) if result != "void" && result != "record" => {
+                    plpgsql::returned(&function.body).map(|expression| format!("SELECT {expression}"))
+                }
+                _ => None,
+            };
+            let Some(body) = body else {
                 let language = &function.language;
                 return Err(SqlError::unsupported(format!(
                     "a call of a function in language {language}"
                 )));
-            }
-            let Some(Kind::Sql(tree)) = parse(&function.body)?.into_iter().next_back().map(|last| last.kind) else {
+            };
+            let Some(Kind::Sql(tree)) = parse(&body)?.into_iter().next_back().map(|last| last.kind) else {
                 return Err(SqlError::internal("a function has no body"));
             };
             let Statement::Query(mut query) = *tree else {

@@ -1,4 +1,5 @@
-//! The part of PL/pgSQL that DO runs: blocks with handlers, IF, RAISE, PERFORM, EXECUTE and statements; no variables.
+//! The part of PL/pgSQL that DO runs: blocks with handlers, IF, RAISE, PERFORM, EXECUTE and statements; no variables. And
+//! functions that are one expression.
 //!
 //! More than 400 lines because it is one grammar.
 
@@ -129,6 +130,26 @@ pub(crate) fn parse(text: &str) -> Result<Block> {
         Token::EOF => Ok(block),
         _ => Err(parser.near()),
     }
+}
+
+/// The expression that a function returns whose body is `BEGIN RETURN expression; END`.
+pub(crate) fn returned(text: &str) -> Option<String> {
+    let tokens = lex::tokenize(text, true).ok()?;
+    let tokens: Vec<TokenWithSpan> = tokens.into_iter().filter(is_solid).collect();
+    let mut parser = Parser {
+        text,
+        tokens,
+        at: 0,
+        depth: 0,
+    };
+    let begins = parser.is_word_taken("begin") && parser.is_word_taken("return");
+    if !begins || matches!(parser.word().as_str(), "query" | "next") {
+        return None;
+    }
+    let expression = parser.until(&[], false).ok()?;
+    let ends = parser.is_taken(&Token::SemiColon) && parser.is_word_taken("end");
+    let _ = ends && parser.is_taken(&Token::SemiColon);
+    (ends && parser.token() == &Token::EOF).then_some(expression)
 }
 
 fn is_solid(token: &TokenWithSpan) -> bool {
