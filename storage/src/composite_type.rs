@@ -173,7 +173,7 @@ impl CompositeType {
 
     /// What the metadata of its values' fields says besides.
     pub(crate) fn oids(&self) -> Vec<(String, String)> {
-        let array = (self.own.array_oid != 0).then(|| (ARRAY_OID_KEY, self.own.array_oid));
+        let array = Some((ARRAY_OID_KEY, self.own.array_oid)).filter(|(_, oid)| *oid != 0);
         let oids = std::iter::once((OID_KEY, self.own.oid)).chain(array);
         oids.map(|(key, oid)| (key.to_string(), oid.to_string())).collect()
     }

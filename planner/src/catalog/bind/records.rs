@@ -1,5 +1,4 @@
-//! Records in expressions, before names are bound: `(r).column`, `(r).*`, rows cast to composite types, and the functions
-//! that make records of json, in FROM.
+//! Records in expressions, before names are bound: `(r).column`, `(r).*`, and rows cast to composite types.
 
 use super::whole_rows::{alias, factors};
 use super::{Binder, fold};
@@ -11,10 +10,10 @@ use crate::pg::walk::{VisitMut, replace};
 use crate::pg::walk::{null, taken};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query, Select,
-    SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, Value, VisitorMut,
+    SelectItem, SetExpr, TableFactor, TableWithJoins, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
-use tenon_storage::{SqlType, quote};
+use tenon_storage::SqlType;
 
 /// The function that makes a record of its arguments.
 const ROW: &str = "row";
@@ -26,7 +25,7 @@ pub(super) fn resolve<T: VisitMut>(binder: &Binder, tree: &mut T) -> Result<()> 
     }
 }
 
-struct Resolver<'a> {
+pub(super) struct Resolver<'a> {
     binder: &'a Binder,
 }
 
@@ -244,7 +243,7 @@ impl Resolver<'_> {
     }
 
     /// The columns of an expression's type, where its text says that.
-    fn columns(&self, expr: &Expr) -> Option<Vec<(String, String)>> {
+    pub(super) fn columns(&self, expr: &Expr) -> Option<Vec<(String, String)>> {
         match expr {
             Expr::Nested(inner) => self.columns(inner),
             Expr::Cast { data_type, .. } => self.binder.columns_of_type(data_type),
@@ -356,85 +355,6 @@ impl Resolver<'_> {
             alias: Ident::with_quote('"', &name),
         });
         Some(items.collect())
-    }
-
-    /// `json_populate_record(base, json)` in FROM: a query of the record's fields, each of its declared type.
-    fn populated(&self, factor: &TableFactor) -> Result<Option<TableFactor>> {
-        let (name, args, alias) = match factor {
-            TableFactor::Table {
-                name,
-                args: Some(args),
-                alias,
-                with_ordinality: false,
-                ..
-            } => (name, &args.args, alias),
-            TableFactor::Function { name, args, alias, .. } => (name, args, alias),
-            _ => return Ok(None),
-        };
-        let name = name.to_string().to_lowercase();
-        let (one, set) = match name.as_str() {
-            "json_populate_record" => ("json_populate_record", None),
-            "jsonb_populate_record" => ("jsonb_populate_record", None),
-            "json_populate_recordset" => ("json_populate_record", Some("json_array_elements")),
-            "jsonb_populate_recordset" => ("jsonb_populate_record", Some("jsonb_array_elements")),
-            _ => return Ok(None),
-        };
-        let [
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(base)),
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(json)),
-        ] = args.as_slice()
-        else {
-            return Ok(None);
-        };
-        let Some(columns) = self.columns(base) else {
-            return Ok(None);
-        };
-        let shown = columns.iter().map(|(name, declared)| {
-            format!(
-                "CAST(\"{FIELD}\"(\"\u{1}v\", {}) AS {declared}) AS {}",
-                quote::literal(name),
-                quote::name(name)
-            )
-        });
-        let shown: Vec<String> = shown.collect();
-        let source = match set {
-            None => format!("SELECT {one}({base}, {json}) AS \"\u{1}v\""),
-            Some(set) => {
-                format!("SELECT {one}({base}, \"\u{1}e\") AS \"\u{1}v\" FROM {set}({json}) AS \"\u{1}s\"(\"\u{1}e\")")
-            }
-        };
-        let sql = format!("SELECT {} FROM ({source}) AS \"\u{1}r\"", shown.join(", "));
-        let Some(crate::pg::statement::Kind::Sql(tree)) = crate::pg::parse::parse(&sql)?.pop().map(|own| own.kind)
-        else {
-            return Ok(None);
-        };
-        let Statement::Query(mut subquery) = *tree else {
-            return Ok(None);
-        };
-        crate::pg::rewrite::rewrite(&mut subquery);
-        let names = columns.iter().map(|(name, _)| TableAliasColumnDef {
-            name: Ident::with_quote('"', name),
-            data_type: None,
-        });
-        let alias = match alias {
-            Some(alias) if !alias.columns.is_empty() => alias.clone(),
-            Some(alias) => TableAlias {
-                columns: names.collect(),
-                ..alias.clone()
-            },
-            None => TableAlias {
-                explicit: true,
-                name: Ident::with_quote('"', &name),
-                columns: names.collect(),
-                at: None,
-            },
-        };
-        Ok(Some(TableFactor::Derived {
-            lateral: true,
-            subquery,
-            alias: Some(alias),
-            sample: None,
-        }))
     }
 }
 

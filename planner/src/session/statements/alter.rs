@@ -225,7 +225,7 @@ async fn one(
                     partition::refuse_change_of_key(&session.binder(), table.definition(), &column, "drop")?;
                 }
                 let cascade = *drop_behavior == Some(DropBehavior::Cascade);
-                remove_column(session, place, &column, cascade)?;
+                column::remove(session, place, &column, cascade)?;
             }
         }
         AlterTableOperation::AlterColumn { column_name, op } => {
@@ -385,23 +385,4 @@ pub(super) async fn add_primary_key(
         Ok(transaction.lock().add_primary_key(&schema, &name, &columns, key_name)?)
     })
     .await
-}
-
-/// A column, with the conditions and indexes that are about it and, with `cascade`, the columns computed from it.
-pub(super) fn remove_column(session: &mut Session, place: &Target, column: &str, cascade: bool) -> Result<()> {
-    if cascade {
-        for other in column::computed_from(session, place, column)? {
-            session.notice(format!("drop cascades to column {other} of table {}", place.name));
-            remove_column(session, place, &other, cascade)?;
-        }
-    }
-    references::release_column(session, place, column, cascade)?;
-    column::drop_dependents(session, place, column)?;
-    let (schema, name) = (place.schema.as_str(), place.name.as_str());
-    let transaction = session.transaction()?;
-    for check in constraints::about(&checks(session, schema, name), column)? {
-        transaction.lock().drop_constraint(schema, name, &check)?;
-    }
-    transaction.lock().drop_column(schema, name, column)?;
-    Ok(())
 }

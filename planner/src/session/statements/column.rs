@@ -430,3 +430,22 @@ pub(super) fn drop_dependents(session: &Session, place: &Target, column: &str) -
     }
     Ok(())
 }
+
+/// A column, with the conditions and indexes that are about it and, with `cascade`, the columns computed from it.
+pub(super) fn remove(session: &mut Session, place: &Target, column: &str, cascade: bool) -> Result<()> {
+    if cascade {
+        for other in computed_from(session, place, column)? {
+            session.notice(format!("drop cascades to column {other} of table {}", place.name));
+            remove(session, place, &other, cascade)?;
+        }
+    }
+    references::release_column(session, place, column, cascade)?;
+    drop_dependents(session, place, column)?;
+    let (schema, name) = (place.schema.as_str(), place.name.as_str());
+    let transaction = session.transaction()?;
+    for check in constraints::about(&alter::checks(session, schema, name), column)? {
+        transaction.lock().drop_constraint(schema, name, &check)?;
+    }
+    transaction.lock().drop_column(schema, name, column)?;
+    Ok(())
+}

@@ -4,7 +4,7 @@
 //! `tenon_storage::composite_type`.
 
 use super::drop::depended_on;
-use super::{alter, column, domain, types};
+use super::{column, domain, types};
 use crate::catalog::bind::{Binder, Target, parsed_type};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::record::as_altered;
@@ -63,15 +63,39 @@ fn put(session: &Session, composite: Composite) -> Result<()> {
     Ok(())
 }
 
-/// The other composite types with columns of a type, or of its arrays.
-fn around(binder: &Binder, composite: &Composite) -> Vec<Arc<Composite>> {
-    let others = binder.snapshot.objects().values().filter_map(|object| match object {
-        Object::Composite(other) if other.columns.iter().any(|(_, own)| is_of(binder, own, composite)) => {
-            Some(other.clone())
-        }
-        _ => None,
+/// The composite types with columns of some types, and which these are.
+pub(super) fn attributes_of(binder: &Binder, is_it: impl Fn(&str) -> bool) -> Vec<(Arc<Composite>, Vec<String>)> {
+    let others = binder.snapshot.objects().values().filter_map(|object| {
+        let Object::Composite(other) = object else { return None };
+        let own = other.columns.iter().filter(|(_, declared)| is_it(declared));
+        let own: Vec<String> = own.map(|(name, _)| name.clone()).collect();
+        (!own.is_empty()).then(|| (other.clone(), own))
     });
     others.collect()
+}
+
+/// How DROP speaks of such columns.
+pub(super) fn told(attributes: &[(Arc<Composite>, Vec<String>)]) -> impl Iterator<Item = String> {
+    attributes.iter().flat_map(|(of, columns)| {
+        let told = |column: &String| format!("column {column} of composite type {}", of.name);
+        columns.iter().map(told)
+    })
+}
+
+/// Drops columns of composite types.
+pub(super) async fn drop_attributes(session: &mut Session, from: Vec<(Arc<Composite>, Vec<String>)>) -> Result<()> {
+    for (of, columns) in from {
+        let mut next = (*of).clone();
+        next.numbers = (0..next.columns.len()).map(|at| of.number(at)).collect();
+        for name in columns {
+            let if_exists = false;
+            attribute(session, &mut next, &AttributeChange::Drop { name, if_exists })?;
+        }
+        let named = named(&next)?;
+        put(session, next)?;
+        replace(session, &of, &named).await?;
+    }
+    Ok(())
 }
 
 /// Whether a declared type is a composite type, or of its arrays.
@@ -150,7 +174,7 @@ pub(super) async fn alter(session: &mut Session, before: &Arc<Composite>, change
             return Err(SqlError::new(state::DUPLICATE_OBJECT, message));
         }
         // What names the type as it was declared names it so from here on.
-        for other in around(&binder, before) {
+        for (other, _) in attributes_of(&binder, |own| is_of(&binder, own, before)) {
             let mut other = (*other).clone();
             for (_, declared) in other.columns.iter_mut().filter(|(_, own)| is_of(&binder, own, before)) {
                 let pairs = "[]".repeat(declared.matches("[]").count());
@@ -261,7 +285,7 @@ async fn replace(session: &mut Session, before: &Composite, named: &DataType) ->
 /// A type and, with `cascade`, what is of it: columns of tables and of other types, domains.
 pub(super) async fn drop_one(session: &mut Session, composite: &Arc<Composite>, cascade: bool) -> Result<()> {
     let binder = session.binder();
-    let others = around(&binder, composite);
+    let others = attributes_of(&binder, |own| is_of(&binder, own, composite));
     let domains: Vec<_> = domains(session, composite.oid);
     let is_it = |of: SqlType| match of {
         SqlType::Composite(own) => own.oid() == composite.oid,
@@ -275,11 +299,7 @@ pub(super) async fn drop_one(session: &mut Session, composite: &Arc<Composite>, 
         let own = own.iter().filter(|own| own.domain.is_none() && is_it(own.sql_type));
         columns.extend(own.map(|own| (place, own.name.as_str())));
     }
-    let mut dependents: Vec<String> = Vec::new();
-    for other in &others {
-        let own = other.columns.iter().filter(|(_, own)| is_of(&binder, own, composite));
-        dependents.extend(own.map(|(name, _)| format!("column {name} of composite type {}", other.name)));
-    }
+    let mut dependents: Vec<String> = told(&others).collect();
     dependents.extend(
         columns
             .iter()
@@ -292,26 +312,12 @@ pub(super) async fn drop_one(session: &mut Session, composite: &Arc<Composite>, 
     for what in &dependents {
         session.notice(format!("drop cascades to {what}"));
     }
-    for other in others {
-        let gone = other.columns.iter().filter(|(_, own)| is_of(&binder, own, composite));
-        let gone = gone.map(|(name, _)| AttributeChange::Drop {
-            name: name.clone(),
-            if_exists: false,
-        });
-        let mut next = (*other).clone();
-        next.numbers = (0..next.columns.len()).map(|at| other.number(at)).collect();
-        for change in gone {
-            attribute(session, &mut next, &change)?;
-        }
-        let named = named(&next)?;
-        put(session, next)?;
-        replace(session, &other, &named).await?;
-    }
+    drop_attributes(session, others).await?;
     for domain in &domains {
         domain::drop_one(session, domain, true)?;
     }
     for (place, column) in columns {
-        alter::remove_column(session, place, column, true)?;
+        column::remove(session, place, column, true)?;
     }
     session.transaction()?.lock().put_object(key(composite), None);
     Ok(())

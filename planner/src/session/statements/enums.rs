@@ -4,13 +4,13 @@
 //! `tenon_storage::EnumType`.
 
 use super::drop::depended_on;
-use super::{column, domain, types};
-use crate::catalog::bind::{Target, parts};
+use super::{column, composite, domain, types};
+use crate::catalog::bind::{Target, parsed_type, parts};
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::outcome::Outcome;
 use crate::pg::parse::definition::TypeChange;
 use crate::session::Session;
-use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName};
+use datafusion::sql::sqlparser::ast::{DataType, Expr, Ident, ObjectName};
 use std::sync::Arc;
 use tenon_storage::composite_type::substituted;
 use tenon_storage::{ColumnDef, Domain, EnumLabel, EnumType, Object, ObjectKey, Relation, SqlType, quote};
@@ -77,7 +77,7 @@ pub(super) async fn alter(session: &mut Session, name: &ObjectName, change: &Typ
         if let Some(composite) = binder.composite(name)
             && !matches!(change, TypeChange::AddValue { .. } | TypeChange::RenameValue(..))
         {
-            super::composite::alter(session, &composite, change).await?;
+            composite::alter(session, &composite, change).await?;
             return Ok(Outcome::Command("ALTER TYPE".into()));
         }
         let known = binder.domain(name).is_some() || binder.composite(name).is_some();
@@ -243,20 +243,30 @@ fn tables(session: &Session, of: &'static EnumType) -> Vec<(Target, Vec<ColumnDe
 }
 
 /// A type and, with `cascade`, what is of it.
-pub(super) fn drop_one(session: &mut Session, of: &'static EnumType, cascade: bool) -> Result<()> {
-    let domains = domains(session, of);
+pub(super) async fn drop_one(session: &mut Session, of: &'static EnumType, cascade: bool) -> Result<()> {
+    let is_it = |own: SqlType| match own {
+        SqlType::Enum(own) => own.oid == of.oid,
+        SqlType::Array(own) => matches!(own.element(), SqlType::Enum(own) if own.oid == of.oid),
+        _ => false,
+    };
+    let binder = session.binder();
+    let attributes = composite::attributes_of(&binder, |declared| {
+        let declared = parsed_type(declared.trim_end_matches("[]"));
+        matches!(declared, Ok(DataType::Custom(name, _)) if binder.enum_named(&name).is_some_and(|own| own.oid == of.oid))
+    });
+    let mut domains = domains(session, of);
+    domains.retain(|own| is_it(own.base));
     let tables = tables(session, of);
     let mut columns = Vec::new();
     for (place, own) in &tables {
-        let own = own
-            .iter()
-            .filter(|own| own.domain.is_none() && with(own.sql_type, of).is_some());
+        let own = own.iter().filter(|own| own.domain.is_none() && is_it(own.sql_type));
         columns.extend(own.map(|own| (place, own.name.as_str())));
     }
     let mut dependents: Vec<String> = columns
         .iter()
         .map(|(place, column)| format!("column {column} of table {}", place.name))
         .collect();
+    dependents.extend(composite::told(&attributes));
     dependents.extend(domains.iter().map(|own| format!("type {}", own.name)));
     if !cascade && !dependents.is_empty() {
         return Err(depended_on(&format!("type {}", of.name), &dependents));
@@ -264,14 +274,13 @@ pub(super) fn drop_one(session: &mut Session, of: &'static EnumType, cascade: bo
     for what in &dependents {
         session.notice(format!("drop cascades to {what}"));
     }
+    composite::drop_attributes(session, attributes).await?;
     for domain in &domains {
         domain::drop_one(session, domain, true)?;
     }
-    let transaction = session.transaction()?;
-    let mut transaction = transaction.lock();
     for (place, column) in columns {
-        transaction.drop_column(&place.schema, &place.name, column)?;
+        column::remove(session, place, column, true)?;
     }
-    transaction.put_object(key(of), None);
+    session.transaction()?.lock().put_object(key(of), None);
     Ok(())
 }

@@ -57,7 +57,7 @@ pub(super) async fn drop(
         }
         if let Some(of) = binder.enum_named(name) {
             owned(of.oid, &of.schema_name, &of.name)?;
-            enums::drop_one(session, of, cascade)?;
+            enums::drop_one(session, of, cascade).await?;
             continue;
         }
         let Some(composite) = binder.composite(name) else {
