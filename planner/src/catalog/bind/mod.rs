@@ -14,7 +14,6 @@ mod order_keys;
 mod outer_aggregates;
 mod output_names;
 mod partition;
-mod populated;
 mod reads;
 mod records;
 pub(crate) mod recursion;

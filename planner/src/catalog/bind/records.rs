@@ -1,5 +1,7 @@
 //! Records in expressions, before names are bound: `(r).column`, `(r).*`, and rows cast to composite types.
 
+mod populated;
+
 use super::whole_rows::{alias, factors};
 use super::{Binder, fold};
 use crate::pg::error::{Result, SqlError, SqlState};
@@ -25,7 +27,7 @@ pub(super) fn resolve<T: VisitMut>(binder: &Binder, tree: &mut T) -> Result<()> 
     }
 }
 
-pub(super) struct Resolver<'a> {
+struct Resolver<'a> {
     binder: &'a Binder,
 }
 
@@ -243,7 +245,7 @@ impl Resolver<'_> {
     }
 
     /// The columns of an expression's type, where its text says that.
-    pub(super) fn columns(&self, expr: &Expr) -> Option<Vec<(String, String)>> {
+    fn columns(&self, expr: &Expr) -> Option<Vec<(String, String)>> {
         match expr {
             Expr::Nested(inner) => self.columns(inner),
             Expr::Cast { data_type, .. } => self.binder.columns_of_type(data_type),

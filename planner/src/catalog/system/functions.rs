@@ -482,13 +482,19 @@ fn index(binder: &Binder, oid: i64) -> Option<(&Arc<TableVersion>, &Index)> {
     indexed(binder).find(|(_, index)| i64::from(index.oid) == oid)
 }
 
-/// The schema of a relation or index of this database; None: an object that PostgreSQL ships.
+/// The schema of a relation, an index or a type of this database; None: an object that PostgreSQL ships.
 fn schema_of(binder: &Binder, oid: i64) -> Option<String> {
     if [PG_CATALOG_OID, INFORMATION_SCHEMA_OID].map(i64::from).contains(&oid) {
         return None;
     }
     let relation = find(binder, oid).map(|relation| relation.schema_name().to_string());
-    relation.or_else(|| index(binder, oid).map(|(table, _)| table.definition().schema_name.clone()))
+    let of_type = || {
+        let mut types = binder.snapshot.objects().values().filter_map(types::identity);
+        let (_, schema, _) = types.find(|(own, ..)| i64::from(*own) == oid)?;
+        Some(schema.to_string())
+    };
+    let of_index = || index(binder, oid).map(|(table, _)| table.definition().schema_name.clone());
+    relation.or_else(of_index).or_else(of_type)
 }
 
 fn number(args: &[ScalarValue], at: usize) -> Option<i64> {

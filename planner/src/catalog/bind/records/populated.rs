@@ -1,6 +1,6 @@
 //! The functions that make records of json, in FROM.
 
-use super::records::Resolver;
+use super::Resolver;
 use crate::pg::error::Result;
 use crate::pg::functions::record::FIELD;
 use datafusion::sql::sqlparser::ast::{
