@@ -32,6 +32,7 @@ fn default_of(of: SqlType) -> i64 {
         SqlType::MacAddr => 10024,
         SqlType::MacAddr8 => 10026,
         SqlType::Name => 10028,
+        SqlType::Composite(_) => 10034,
         SqlType::Time | SqlType::TimeOf(_) => 10038,
         SqlType::TimeTz | SqlType::TimeTzOf(_) => 10041,
         SqlType::VarBit | SqlType::VarBitOf(_) => 10043,
