@@ -80,12 +80,14 @@ impl Aggregated {
                 let (null, word) = (Some(format!("{} == 0", word(*cell, 0))), word(*cell, 0));
                 let (first, last) = match of {
                     Values::Numbers { first, last } => (first, last),
-                    Values::Texts(texts) if *least => {
-                        let code = format!("(u32)({}ull - {word})", texts.len());
-                        return Ok(Given::coded(Arc::clone(texts), code, null));
-                    }
                     Values::Texts(texts) => {
-                        return Ok(Given::coded(Arc::clone(texts), format!("(u32)({word} - 1)"), null));
+                        let code = match least {
+                            true => format!("(u32)({}ull - {word})", texts.len()),
+                            false => format!("(u32)({word} - 1)"),
+                        };
+                        // What is looked up by the code is looked up where there is none, too.
+                        let code = format!("({word} == 0 ? 0u : {code})");
+                        return Ok(Given::coded(Arc::clone(texts), code, null));
                     }
                     Values::Floats => {
                         let own_word = if *least {
