@@ -184,6 +184,10 @@ def main():
                 text = query(rng, tables)
                 try:
                     wanted = canonical(duck.execute(text).fetchall())
+                except duckdb.InternalException as error:
+                    # One of its own faults, after which it answers nothing more.
+                    print(f"DuckDB has no answer: {text}\n{str(error).splitlines()[0]}")
+                    break
                 except duckdb.Error as error:
                     sys.exit(f"the generator wrote what DuckDB refuses: {text}\n{error}")
                 try:
