@@ -3,7 +3,7 @@
 //! More than 400 lines because texts and the binary form give the same dimensions, checked alike.
 
 use super::column::{FieldError, parse_column};
-use super::wire::decode_column;
+use super::wire::{decode_column, malformed, next_value, next_word};
 use crate::array_type::ArrayType;
 use crate::error::{ErrorKind, Result, StorageError};
 use arrow::array::{ArrayRef, ListArray};
@@ -300,14 +300,12 @@ pub(super) fn decode_arrays<'a>(
 }
 
 fn binary_items<'a>(of: ArrayType, bytes: &'a [u8], items: &mut Vec<Option<&'a [u8]>>) -> Result<Vec<usize>> {
-    let malformed = || StorageError::new(ErrorKind::InvalidBinary, "incorrect binary data format");
     let mut rest = bytes;
-    let word = |rest: &mut &'a [u8]| -> Result<i32> {
-        let (head, tail) = rest.split_first_chunk::<4>().ok_or_else(malformed)?;
-        *rest = tail;
-        Ok(i32::from_be_bytes(*head))
-    };
-    let (dimensions, _, element) = (word(&mut rest)?, word(&mut rest)?, word(&mut rest)? as u32);
+    let (dimensions, _, element) = (
+        next_word(&mut rest)?,
+        next_word(&mut rest)?,
+        next_word(&mut rest)? as u32,
+    );
     if element != of.element().oid() {
         let message = format!(
             "binary data has array element type {element} where {} is expected",
@@ -320,7 +318,7 @@ fn binary_items<'a>(of: ArrayType, bytes: &'a [u8], items: &mut Vec<Option<&'a [
         .filter(|count| *count <= DIMENSIONS_MAX);
     let (mut sizes, mut count) = (Vec::new(), 1_usize);
     for _ in 0..dimensions.ok_or_else(malformed)? {
-        let (size, lower) = (word(&mut rest)?, word(&mut rest)?);
+        let (size, lower) = (next_word(&mut rest)?, next_word(&mut rest)?);
         if lower != 1 {
             let message = "arrays whose subscripts do not begin at 1 are not supported";
             return Err(StorageError::new(ErrorKind::Unsupported, message));
@@ -337,15 +335,7 @@ fn binary_items<'a>(of: ArrayType, bytes: &'a [u8], items: &mut Vec<Option<&'a [
         };
     }
     for _ in 0..count {
-        let length = word(&mut rest)?;
-        if length == -1 {
-            items.push(None);
-            continue;
-        }
-        let length = usize::try_from(length).ok().filter(|length| *length <= rest.len());
-        let (value, tail) = rest.split_at(length.ok_or_else(malformed)?);
-        items.push(Some(value));
-        rest = tail;
+        items.push(next_value(&mut rest)?);
     }
     if rest.is_empty() { Ok(sizes) } else { Err(malformed()) }
 }

@@ -1,7 +1,7 @@
 //! `(a,"b c",)`: records as text, and in their binary form.
 
 use super::column::{FieldError, parse_column_by};
-use super::wire::decode_column;
+use super::wire::{decode_column, malformed, next_value, next_word};
 use crate::composite_type::CompositeType;
 use crate::datetime::Conventions;
 use crate::error::{ErrorKind, Result, StorageError};
@@ -137,14 +137,8 @@ pub(super) fn decode_records<'a>(
 }
 
 fn binary_columns<'a>(of: &CompositeType, bytes: &'a [u8]) -> Result<Vec<Option<&'a [u8]>>> {
-    let malformed = || StorageError::new(ErrorKind::InvalidBinary, "incorrect binary data format");
     let mut rest = bytes;
-    let word = |rest: &mut &'a [u8]| -> Result<i32> {
-        let (head, tail) = rest.split_first_chunk::<4>().ok_or_else(malformed)?;
-        *rest = tail;
-        Ok(i32::from_be_bytes(*head))
-    };
-    let (count, wanted) = (word(&mut rest)?, of.attributes().len());
+    let (count, wanted) = (next_word(&mut rest)?, of.attributes().len());
     if usize::try_from(count).ok() != Some(wanted) {
         let message = format!("wrong number of columns: {count}, expected {wanted}");
         return Err(StorageError::new(ErrorKind::DatatypeMismatch, message));
@@ -152,7 +146,7 @@ fn binary_columns<'a>(of: &CompositeType, bytes: &'a [u8]) -> Result<Vec<Option<
     let mut values = Vec::with_capacity(wanted);
     for (own, column) in of.attributes().iter().zip(1..) {
         let (oid, wanted) = (
-            word(&mut rest)? as u32,
+            next_word(&mut rest)? as u32,
             own.domain.unwrap_or_else(|| own.sql_type.oid()),
         );
         if oid != wanted {
@@ -162,15 +156,7 @@ fn binary_columns<'a>(of: &CompositeType, bytes: &'a [u8]) -> Result<Vec<Option<
             );
             return Err(StorageError::new(ErrorKind::DatatypeMismatch, message));
         }
-        let length = word(&mut rest)?;
-        if length == -1 {
-            values.push(None);
-            continue;
-        }
-        let length = usize::try_from(length).ok().filter(|length| *length <= rest.len());
-        let (value, tail) = rest.split_at(length.ok_or_else(malformed)?);
-        values.push(Some(value));
-        rest = tail;
+        values.push(next_value(&mut rest)?);
     }
     match rest.is_empty() {
         true => Ok(values),

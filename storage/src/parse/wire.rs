@@ -21,8 +21,27 @@ use std::sync::Arc;
 const EPOCH_DAYS: i32 = 10_957;
 const EPOCH_MICROS: i64 = EPOCH_DAYS as i64 * super::MICROS_PER_DAY;
 
-fn malformed() -> StorageError {
+pub(super) fn malformed() -> StorageError {
     StorageError::new(ErrorKind::InvalidBinary, "incorrect binary data format")
+}
+
+/// The number at the beginning of what is left, which then begins behind it.
+pub(super) fn next_word(rest: &mut &[u8]) -> Result<i32> {
+    let (head, tail) = rest.split_first_chunk::<4>().ok_or_else(malformed)?;
+    *rest = tail;
+    Ok(i32::from_be_bytes(*head))
+}
+
+/// Likewise a value behind its length; None: NULL, whose length is -1.
+pub(super) fn next_value<'a>(rest: &mut &'a [u8]) -> Result<Option<&'a [u8]>> {
+    let length = next_word(rest)?;
+    if length == -1 {
+        return Ok(None);
+    }
+    let length = usize::try_from(length).ok().filter(|length| *length <= rest.len());
+    let (value, tail) = rest.split_at(length.ok_or_else(malformed)?);
+    *rest = tail;
+    Ok(Some(value))
 }
 
 fn exact<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {

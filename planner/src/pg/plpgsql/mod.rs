@@ -116,14 +116,7 @@ const DEPTH_MAX: usize = 50;
 
 /// Parses the text of a DO block.
 pub(crate) fn parse(text: &str) -> Result<Block> {
-    let tokens = lex::tokenize(text, true)?;
-    let tokens: Vec<TokenWithSpan> = tokens.into_iter().filter(is_solid).collect();
-    let mut parser = Parser {
-        text,
-        tokens,
-        at: 0,
-        depth: 0,
-    };
+    let mut parser = Parser::of(text)?;
     let block = parser.block()?;
     let _ = parser.is_taken(&Token::SemiColon);
     match parser.token() {
@@ -134,14 +127,7 @@ pub(crate) fn parse(text: &str) -> Result<Block> {
 
 /// The expression that a function returns whose body is `BEGIN RETURN expression; END`.
 pub(crate) fn returned(text: &str) -> Option<String> {
-    let tokens = lex::tokenize(text, true).ok()?;
-    let tokens: Vec<TokenWithSpan> = tokens.into_iter().filter(is_solid).collect();
-    let mut parser = Parser {
-        text,
-        tokens,
-        at: 0,
-        depth: 0,
-    };
+    let mut parser = Parser::of(text).ok()?;
     let begins = parser.is_word_taken("begin") && parser.is_word_taken("return");
     if !begins || matches!(parser.word().as_str(), "query" | "next") {
         return None;
@@ -174,6 +160,16 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
+    fn of(text: &str) -> Result<Parser<'_>> {
+        let tokens = lex::tokenize(text, true)?;
+        Ok(Parser {
+            text,
+            tokens: tokens.into_iter().filter(is_solid).collect(),
+            at: 0,
+            depth: 0,
+        })
+    }
+
     fn token(&self) -> &Token {
         &self.tokens[self.at.min(self.tokens.len() - 1)].token
     }

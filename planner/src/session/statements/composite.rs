@@ -63,8 +63,11 @@ fn put(session: &Session, composite: Composite) -> Result<()> {
     Ok(())
 }
 
+/// Composite types, and some of their columns.
+pub(super) type Attributes = Vec<(Arc<Composite>, Vec<String>)>;
+
 /// The composite types with columns of some types, and which these are.
-pub(super) fn attributes_of(binder: &Binder, is_it: impl Fn(&str) -> bool) -> Vec<(Arc<Composite>, Vec<String>)> {
+pub(super) fn attributes_of(binder: &Binder, is_it: impl Fn(&str) -> bool) -> Attributes {
     let others = binder.snapshot.objects().values().filter_map(|object| {
         let Object::Composite(other) = object else { return None };
         let own = other.columns.iter().filter(|(_, declared)| is_it(declared));
@@ -83,7 +86,7 @@ pub(super) fn told(attributes: &[(Arc<Composite>, Vec<String>)]) -> impl Iterato
 }
 
 /// Drops columns of composite types.
-pub(super) async fn drop_attributes(session: &mut Session, from: Vec<(Arc<Composite>, Vec<String>)>) -> Result<()> {
+async fn drop_attributes(session: &mut Session, from: Attributes) -> Result<()> {
     for (of, columns) in from {
         let mut next = (*of).clone();
         next.numbers = (0..next.columns.len()).map(|at| of.number(at)).collect();
@@ -306,19 +309,41 @@ pub(super) async fn drop_one(session: &mut Session, composite: &Arc<Composite>, 
             .map(|(place, column)| format!("column {column} of table {}", place.name)),
     );
     dependents.extend(domains.iter().map(|own| format!("type {}", own.name)));
-    if !cascade && !dependents.is_empty() {
-        return Err(depended_on(&format!("type {}", composite.name), &dependents));
-    }
-    for what in &dependents {
-        session.notice(format!("drop cascades to {what}"));
-    }
-    drop_attributes(session, others).await?;
-    for domain in &domains {
-        domain::drop_one(session, domain, true)?;
-    }
-    for (place, column) in columns {
-        column::remove(session, place, column, true)?;
-    }
+    let own = Dependents {
+        told: dependents,
+        attributes: others,
+        domains,
+        columns,
+    };
+    own.drop(session, &composite.name, cascade).await?;
     session.transaction()?.lock().put_object(key(composite), None);
     Ok(())
+}
+
+/// What is of a type: how DROP speaks of it, columns of composite types, domains, columns of tables.
+pub(super) struct Dependents<'a> {
+    pub told: Vec<String>,
+    pub attributes: Attributes,
+    pub domains: Vec<Arc<Domain>>,
+    pub columns: Vec<(&'a Target, &'a str)>,
+}
+
+impl Dependents<'_> {
+    /// Drops it all, with `cascade`; without, there must be none.
+    pub async fn drop(self, session: &mut Session, name: &str, cascade: bool) -> Result<()> {
+        if !cascade && !self.told.is_empty() {
+            return Err(depended_on(&format!("type {name}"), &self.told));
+        }
+        for what in &self.told {
+            session.notice(format!("drop cascades to {what}"));
+        }
+        drop_attributes(session, self.attributes).await?;
+        for domain in &self.domains {
+            domain::drop_one(session, domain, true)?;
+        }
+        for (place, column) in self.columns {
+            column::remove(session, place, column, true)?;
+        }
+        Ok(())
+    }
 }

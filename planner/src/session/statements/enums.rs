@@ -3,7 +3,6 @@
 //! What changes a type makes another version of it, in which the columns of the type are written anew: see
 //! `tenon_storage::EnumType`.
 
-use super::drop::depended_on;
 use super::{column, composite, domain, types};
 use crate::catalog::bind::{Target, parsed_type, parts};
 use crate::pg::error::{Result, SqlError, SqlState, state};
@@ -268,19 +267,13 @@ pub(super) async fn drop_one(session: &mut Session, of: &'static EnumType, casca
         .collect();
     dependents.extend(composite::told(&attributes));
     dependents.extend(domains.iter().map(|own| format!("type {}", own.name)));
-    if !cascade && !dependents.is_empty() {
-        return Err(depended_on(&format!("type {}", of.name), &dependents));
-    }
-    for what in &dependents {
-        session.notice(format!("drop cascades to {what}"));
-    }
-    composite::drop_attributes(session, attributes).await?;
-    for domain in &domains {
-        domain::drop_one(session, domain, true)?;
-    }
-    for (place, column) in columns {
-        column::remove(session, place, column, true)?;
-    }
+    let own = composite::Dependents {
+        told: dependents,
+        attributes,
+        domains,
+        columns,
+    };
+    own.drop(session, &of.name, cascade).await?;
     session.transaction()?.lock().put_object(key(of), None);
     Ok(())
 }
