@@ -32,9 +32,14 @@ use crate::per_execution::{MadeOnce, PerExecution};
 /// Rows are given in batches of so many times the usual number.
 const BATCHES_AT_ONCE: usize = 8;
 
+/// A copy of a plan that has nothing of earlier runs.
+pub type MakeCopy = fn(&Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>>;
+
 #[derive(Debug)]
 pub struct OffloadExec {
     input: Arc<dyn ExecutionPlan>,
+    /// Where the input may be in other runs, too: what the CPU runs instead, once it is to.
+    copied: Option<Arc<Copied>>,
     /// Where only the first rows of an order are wanted: others may be missing.
     top: Option<Top>,
     compiled: Compilation,
@@ -43,6 +48,23 @@ pub struct OffloadExec {
     host: PerExecution<Timed>,
     ran: Arc<Mutex<Option<Ran>>>,
     metrics: ExecutionPlanMetricsSet,
+}
+
+#[derive(Debug)]
+struct Copied {
+    make: MakeCopy,
+    made: OnceLock<Arc<dyn ExecutionPlan>>,
+}
+
+impl Copied {
+    fn get(&self, input: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        if let Some(made) = self.made.get() {
+            return Ok(Arc::clone(made));
+        }
+        let made = (self.make)(input)?;
+        // Who comes later takes the first one's: all partitions run one plan.
+        Ok(Arc::clone(self.made.get_or_init(|| made)))
+    }
 }
 
 /// The input as a fragment, once it was one.
@@ -112,6 +134,7 @@ impl OffloadExec {
     pub fn new(input: Arc<dyn ExecutionPlan>) -> Self {
         Self {
             input,
+            copied: None,
             top: None,
             compiled: Compilation::default(),
             found: PerExecution::default(),
@@ -122,12 +145,17 @@ impl OffloadExec {
         }
     }
 
-    /// A node with the code that was or will be made for the other, whose plan is the same.
-    pub fn as_compiled(&self, other: &Self) -> Self {
+    /// The node for another run, with the code that was or will be made for this one. The device only reads what the plan
+    /// says, so the input is not copied before the CPU is to run it.
+    pub fn for_another_run(&self, make: MakeCopy) -> Self {
         Self {
+            copied: Some(Arc::new(Copied {
+                make,
+                made: OnceLock::new(),
+            })),
             top: self.top.clone(),
-            compiled: Compilation(Arc::clone(&other.compiled.0)),
-            ..Self::new(Arc::clone(&self.input))
+            compiled: Compilation(Arc::clone(&self.compiled.0)),
+            ..Self::new(Arc::clone(self.input()))
         }
     }
 
@@ -136,8 +164,10 @@ impl OffloadExec {
         Self { top: Some(top), ..self }
     }
 
+    /// What runs, or ran, on the CPU; before that what it is a copy of.
     pub fn input(&self) -> &Arc<dyn ExecutionPlan> {
-        &self.input
+        let copied = self.copied.as_ref().and_then(|copied| copied.made.get());
+        copied.unwrap_or(&self.input)
     }
 
     /// Where only the first rows of an order are wanted.
@@ -167,7 +197,7 @@ impl ExecutionPlan for OffloadExec {
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
+        vec![self.input()]
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
@@ -189,9 +219,14 @@ impl ExecutionPlan for OffloadExec {
         let Ok([input]) = <[_; 1]>::try_from(children) else {
             return internal_err!("OffloadExec has one input");
         };
-        let top = self.top.clone();
+        let copied = self.copied.as_ref().filter(|copied| copied.made.get().is_none());
+        let copied = copied.map(|copied| Copied {
+            make: copied.make,
+            made: OnceLock::new(),
+        });
         Ok(Arc::new(Self {
-            top,
+            copied: copied.map(Arc::new),
+            top: self.top.clone(),
             ..Self::new(input)
         }))
     }
@@ -201,6 +236,7 @@ impl ExecutionPlan for OffloadExec {
         let device = self.device.get_or_make(&context, Timed::default);
         let host = self.host.get_or_make(&context, Timed::default);
         let (input, top, kept) = (Arc::clone(&self.input), self.top.clone(), Arc::clone(&self.compiled.0));
+        let copied = self.copied.clone();
         let report = Report {
             ran: Arc::clone(&self.ran),
             metrics: self.metrics.clone(),
@@ -228,6 +264,10 @@ impl ExecutionPlan for OffloadExec {
                 })
                 .await?;
             let Some(found) = found else {
+                let input = match copied {
+                    Some(copied) => copied.get(&input)?,
+                    None => input,
+                };
                 let rows = input.execute(partition, context)?;
                 let partitions = input.output_partitioning().partition_count();
                 return Ok::<_, DataFusionError>(host.timed(rows, partitions, move |took| kept.note_host(took)));

@@ -111,41 +111,36 @@ pub(crate) fn scans<'p>(plan: &'p Arc<dyn ExecutionPlan>, found: &mut Vec<&'p Sc
     plan.children().into_iter().for_each(|child| scans(child, found));
 }
 
-/// The nodes that try the device, in the order in which a plan is copied.
-fn offloads<'p>(plan: &'p Arc<dyn ExecutionPlan>, found: &mut Vec<&'p OffloadExec>) {
-    for child in plan.children() {
-        offloads(child, found);
-    }
-    found.extend(plan.downcast_ref::<OffloadExec>());
-}
-
 /// A copy of a plan that has nothing of earlier runs, neither rows nor counts; with `values`, one for these.
 pub(crate) fn fresh(plan: &Arc<dyn ExecutionPlan>, values: Option<&[ScalarValue]>) -> Result<Arc<dyn ExecutionPlan>> {
     // Code that was made for a part of the plan is good for its copy, unless that has other values.
-    let mut compiled = vec![];
-    if values.is_none() {
-        offloads(plan, &mut compiled);
-    }
-    let mut compiled = compiled.into_iter();
-    let copied = Arc::clone(plan).transform_up(|node| {
-        let node = match values {
-            Some(values) => parameters::filled(node, values)?,
-            None => node,
-        };
-        if let Some(scan) = node.downcast_ref::<ScanExec>() {
-            return Ok(Transformed::yes(Arc::new(scan.renewed()) as Arc<dyn ExecutionPlan>));
-        }
-        if let Some(subqueries) = node.downcast_ref::<ScalarSubqueryExec>() {
-            return with_own_results(subqueries).map(Transformed::yes);
-        }
-        if let Some(offload) = node.downcast_ref::<OffloadExec>()
-            && let Some(old) = compiled.next()
-        {
-            return Ok(Transformed::yes(Arc::new(offload.as_compiled(old))));
-        }
-        let is_new = !node.children().is_empty()
-            && ExecutorNode::of(node.as_ref()).is_some_and(ExecutorNode::is_new_with_inputs);
-        Ok(Transformed::yes(if is_new { node } else { node.reset_state()? }))
-    })?;
-    Ok(copied.data)
+    let offload = |node: &Arc<dyn ExecutionPlan>| match (node.downcast_ref::<OffloadExec>(), values) {
+        (Some(offload), None) => Some(offload.for_another_run(|plan| fresh(plan, None))),
+        _ => None,
+    };
+    let copied = Arc::clone(plan).transform_down_up(
+        |node| match offload(&node) {
+            Some(copy) => Ok(Transformed::new(Arc::new(copy), true, TreeNodeRecursion::Jump)),
+            None => Ok(Transformed::no(node)),
+        },
+        |node| {
+            if node.is::<OffloadExec>() && values.is_none() {
+                return Ok(Transformed::no(node));
+            }
+            let node = match values {
+                Some(values) => parameters::filled(node, values)?,
+                None => node,
+            };
+            if let Some(scan) = node.downcast_ref::<ScanExec>() {
+                return Ok(Transformed::yes(Arc::new(scan.renewed()) as Arc<dyn ExecutionPlan>));
+            }
+            if let Some(subqueries) = node.downcast_ref::<ScalarSubqueryExec>() {
+                return with_own_results(subqueries).map(Transformed::yes);
+            }
+            let is_new = !node.children().is_empty()
+                && ExecutorNode::of(node.as_ref()).is_some_and(ExecutorNode::is_new_with_inputs);
+            Ok(Transformed::yes(if is_new { node } else { node.reset_state()? }))
+        },
+    );
+    copied.data()
 }
