@@ -144,16 +144,15 @@ async fn try_run(
         }
     };
     let fragment = &compiled.fragment;
-    let mut work = compiled.work();
+    let mut work = compiled.work(&streamed);
     let again = Again {
         in_chunks: !streamed.is_empty(),
     };
-    // The rest is there when it comes again.
-    let is_there = work.absent_bytes <= streamed.bytes;
+    let is_there = work.absent_bytes == 0 && streamed.is_there(fragment);
     work.seen_cpu_s = kept.host_s();
     work.seen_gpu_s = kept.device_s(again.in_chunks).filter(|_| is_there);
-    // They are copied each time.
-    work.absent_bytes = work.absent_bytes.max(streamed.bytes);
+    // They are copied each time; what stays of their scans is there when it comes again.
+    work.absent_bytes += streamed.bytes;
     let failed = |error: GpuError| {
         device::failed(&error);
         error.to_string()

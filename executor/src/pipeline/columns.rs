@@ -33,7 +33,7 @@ pub struct Held {
 /// A table's column, by segment.
 pub struct TableColumn {
     pub descriptors: DeviceBuffer<SegmentColumn>,
-    /// What the descriptors point to.
+    /// What the descriptors point to; those of further segments are empty.
     held: Vec<Arc<Held>>,
 }
 
@@ -74,12 +74,15 @@ type OfTable<T> = Entry<[Arc<Segment>], T>;
 #[derive(Default)]
 struct Cache {
     segments: HashMap<Name, Entry<Segment, Held>>,
-    tables: HashMap<(usize, usize), OfTable<TableColumn>>,
+    tables: HashMap<OfSegments, OfTable<TableColumn>>,
     tiles: HashMap<usize, OfTable<Tiles>>,
     clock: u64,
 }
 
 static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
+
+/// A column of a table, and of how many of its first segments.
+type OfSegments = (usize, usize, usize);
 
 /// Names a list of segments as long as a weak reference to it lives.
 fn identity(table: &TableVersion) -> usize {
@@ -126,14 +129,30 @@ pub fn give_up_unused() -> bool {
 
 /// Whether a table's column is in device memory now.
 pub fn is_there(table: &TableVersion, column: usize) -> bool {
+    are_there(table, column, table.segments().len())
+}
+
+/// Whether a column of so many of a table's first segments is.
+pub fn are_there(table: &TableVersion, column: usize, segments: usize) -> bool {
     let (cache, table) = (CACHE.lock(), identity(table));
-    cache.tiles.contains_key(&table) && cache.tables.contains_key(&(table, column))
+    cache.tiles.contains_key(&table) && cache.tables.contains_key(&(table, column, segments))
 }
 
 /// Columns of a table, loaded where they are not there yet: all copies are under way before the first is waited for. The
 /// largest columns go first: while the bus has those, the many small copies of the others are gathered.
 pub fn table_columns(stream: &Stream, table: &TableVersion, columns: &[usize]) -> Result<Vec<Arc<TableColumn>>> {
-    let mut all: Vec<Option<Arc<TableColumn>>> = columns.iter().map(|&column| there(table, column)).collect();
+    first_segments(stream, table, columns, table.segments().len())
+}
+
+/// The same of so many of the table's first segments.
+pub fn first_segments(
+    stream: &Stream,
+    table: &TableVersion,
+    columns: &[usize],
+    segments: usize,
+) -> Result<Vec<Arc<TableColumn>>> {
+    let there = |&column: &usize| there(table, (column, segments));
+    let mut all: Vec<Option<Arc<TableColumn>>> = columns.iter().map(there).collect();
     let absent: Vec<usize> = (0..columns.len()).filter(|&at| all[at].is_none()).collect();
     if !absent.is_empty() {
         let begun = Instant::now();
@@ -141,7 +160,7 @@ pub fn table_columns(stream: &Stream, table: &TableVersion, columns: &[usize]) -
         let mut order = absent;
         order.sort_by_cached_key(|&at| Reverse(bytes(table, columns[at])));
         let started = order.iter().try_for_each(|&at| {
-            loaded.push(load_column(stream, table, columns[at], &mut made)?);
+            loaded.push(load_column(stream, table, (columns[at], segments), &mut made)?);
             Ok(())
         });
         let started = started.and_then(|()| made.send(stream));
@@ -156,11 +175,11 @@ pub fn table_columns(stream: &Stream, table: &TableVersion, columns: &[usize]) -
     Ok(all.into_iter().flatten().collect())
 }
 
-/// A column that is in device memory now, for use.
-fn there(table: &TableVersion, column: usize) -> Option<Arc<TableColumn>> {
+/// A column of so many segments that is in device memory now, for use.
+fn there(table: &TableVersion, (column, segments): (usize, usize)) -> Option<Arc<TableColumn>> {
     let mut cache = CACHE.lock();
     let now = cache.tick();
-    let entry = cache.tables.get_mut(&(identity(table), column))?;
+    let entry = cache.tables.get_mut(&(identity(table), column, segments))?;
     entry.resident = table.definition().device == Some(DeviceResidence::Resident);
     Some(entry.give(now))
 }
@@ -170,6 +189,7 @@ fn keep(table: &TableVersion, loaded: Loaded) -> Arc<TableColumn> {
     let copied = loaded.fresh.iter().map(|(.., held)| held.bytes()).sum();
     COUNTS.bytes_to_device.add(copied);
     COUNTS.column_bytes.add(copied);
+    let name = (identity(table), loaded.column, loaded.held.len());
     let of = Arc::new(TableColumn {
         descriptors: loaded.descriptors,
         held: loaded.held,
@@ -183,7 +203,7 @@ fn keep(table: &TableVersion, loaded: Loaded) -> Arc<TableColumn> {
     }
     let mut entry = Entry::new(Arc::downgrade(table.segments()), Arc::clone(&of), used);
     entry.resident = table.definition().device == Some(DeviceResidence::Resident);
-    cache.tables.insert((identity(table), loaded.column), entry);
+    cache.tables.insert(name, entry);
     of
 }
 
@@ -231,14 +251,19 @@ impl Made {
     }
 }
 
-/// Starts the copies of a column: its segments are the table's, and `made` lives until the stream was waited for.
-fn load_column(stream: &Stream, table: &TableVersion, column: usize, made: &mut Made) -> Result<Loaded> {
+/// Starts the copies of a column of so many segments: these are the table's, and `made` lives until the stream was waited for.
+fn load_column(
+    stream: &Stream,
+    table: &TableVersion,
+    (column, segments): (usize, usize),
+    made: &mut Made,
+) -> Result<Loaded> {
     let stored = Stored::of(table, column);
     let mut fresh = vec![];
     let held = match &stored {
         // Codes of this version of the table alone.
         Ok(Stored::Few(few)) => {
-            let segments = table.segments().iter().zip(&few.codes);
+            let segments = table.segments().iter().zip(&few.codes).take(segments);
             let load = |(segment, codes): (&Arc<Segment>, &Vec<u16>)| {
                 let load = || Held::codes(stream, codes, segment.column(column).nulls());
                 Ok(Arc::new(with_room(stream, load)?))
@@ -246,7 +271,7 @@ fn load_column(stream: &Stream, table: &TableVersion, column: usize, made: &mut 
             segments.map(load).collect::<Result<Vec<_>>>()?
         }
         _ => {
-            let segments = table.segments().iter();
+            let segments = table.segments().iter().take(segments);
             let codes = matches!(stored, Ok(Stored::Code(_)));
             let load = |segment: &Arc<Segment>| {
                 let name = (segment.id(), column, codes);
@@ -261,7 +286,8 @@ fn load_column(stream: &Stream, table: &TableVersion, column: usize, made: &mut 
             segments.map(load).collect::<Result<Vec<_>>>()?
         }
     };
-    let of_host: Vec<SegmentColumn> = held.iter().map(|held| held.descriptor()).collect();
+    let mut of_host: Vec<SegmentColumn> = held.iter().map(|held| held.descriptor()).collect();
+    of_host.resize(table.segments().len(), SegmentColumn::default());
     // SAFETY: what is given back has them until the caller has waited for the stream.
     let descriptors = with_room(stream, || unsafe { stream.upload_later(&of_host) })?;
     Ok(Loaded {
@@ -299,7 +325,7 @@ pub struct Cached {
 /// What of a table's column is in device memory now.
 pub fn cached(table: &TableVersion, column: usize) -> Cached {
     let cache = CACHE.lock();
-    if let Some(entry) = cache.tables.get(&(identity(table), column)) {
+    if let Some(entry) = cache.tables.get(&(identity(table), column, table.segments().len())) {
         let held = &entry.of.held;
         return Cached {
             segments: held.len(),

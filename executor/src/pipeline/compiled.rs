@@ -255,8 +255,8 @@ impl Compiled {
         Some(rows.iter().copied().map(Some).collect())
     }
 
-    /// Its sizes now.
-    pub fn work(&self) -> Work {
+    /// Its sizes now, with these scans' columns in chunks.
+    pub fn work(&self, streamed: &Streamed) -> Work {
         let mut work = Work {
             rows: self.fragment.scans.iter().map(|scan| scan.table.rows()).sum(),
             pipelines: self.fragment.launches(),
@@ -271,7 +271,7 @@ impl Compiled {
             let reads = self.fragment.reads(at);
             for (&column, bytes) in scan.columns.iter().zip(bytes) {
                 work.read_bytes += (*bytes as f64 * reads) as u64;
-                let is_new = known.insert((Arc::as_ptr(&scan.table), column));
+                let is_new = streamed.of(at).is_none() && known.insert((Arc::as_ptr(&scan.table), column));
                 if is_new && !is_there(&scan.table, column) {
                     work.absent_bytes += bytes;
                 }
