@@ -125,6 +125,24 @@ TENON_DEVICE void put_in_list(u16* list, u32* listed, u32 place) {
     list[__shfl_sync(lanes, before, (int)first) + (u32)__popc(lanes & lanes_below())] = (u16)place;
 }
 
+/// The first of some words in order that is not less than this one, or the end.
+TENON_DEVICE u32 first_from(const u64* words, u32 from, u32 end, u64 word) {
+    while (from < end) {
+        const u32 middle = from + (end - from) / 2;
+        if (words[middle] < word) from = middle + 1;
+        else end = middle;
+    }
+    return from;
+}
+
+/// Whether a row may try so many partners: those of rows with many are counted, and too many in all fail the pipeline.
+TENON_DEVICE bool allowed_pairs(const PipelineParams& p, u64* pairs, u64 own, u64 many, u64 all) {
+    if (own <= many) return true;
+    if (atomicAdd(pairs, own) + own <= all) return true;
+    p.fail();
+    return false;
+}
+
 /// A new place in a table of rows; NO_ROW where it is full, which fails the pipeline.
 TENON_DEVICE u32 new_row(const PipelineParams& p, u32* count, u64 capacity) {
     // One addition for the lanes that come here together.

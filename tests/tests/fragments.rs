@@ -212,7 +212,19 @@ impl Fuzzer {
     fn source(&mut self) -> (String, Vec<String>, Vec<&'static str>) {
         let (mut from, mut conditions) = (format!("{} AS l", self.rows()), vec![]);
         let mut names = vec!["l"];
-        if !self.one_in(3) {
+        if self.one_in(6) {
+            let other = self.table_name();
+            let near = self.near(other);
+            match self.0.random_range(0..4) {
+                0 => conditions.push(format!("EXISTS (SELECT FROM {other} AS r WHERE {near})")),
+                1 => conditions.push(format!("NOT EXISTS (SELECT FROM {other} AS r WHERE {near})")),
+                kind => {
+                    let join = if kind == 2 { "LEFT JOIN" } else { "JOIN" };
+                    let _ = write!(from, " {join} {other} AS r ON {near}");
+                    names.push("r");
+                }
+            }
+        } else if !self.one_in(3) {
             let (other, key) = (self.table_name(), self.pick(&["a", "a", "b", "n", "s", "d"]));
             // Of the large tables few rows meet under a key.
             let key = if other == "t4" || other == "t5" { "b" } else { key };
@@ -254,6 +266,22 @@ impl Fuzzer {
             }
         }
         (from, conditions, names)
+    }
+
+    /// That a value of one side is within bounds that the other gives.
+    fn near(&mut self, other: &str) -> String {
+        let (key, most) = match other {
+            "t4" | "t5" => ("b", 2),
+            _ => self.pick(&[("a", 3), ("b", 40), ("n", 900), ("d", 5), ("f", 2)]),
+        };
+        let (of, by) = self.pick(&[("l", "r"), ("r", "l")]);
+        let (less, more) = (self.0.random_range(0..most), self.0.random_range(0..most));
+        match self.0.random_range(0..4) {
+            0 => format!("{of}.{key} > {by}.{key} - {less} AND {of}.{key} < {by}.{key} + {more}"),
+            1 => format!("{of}.{key} >= {by}.{key} AND {of}.{key} <= {by}.{key} + {more} AND l.x"),
+            2 => format!("{of}.{key} <= {by}.{key} AND {of}.{key} >= {by}.{key} - {less} AND l.a <> r.a"),
+            _ => format!("{of}.{key} BETWEEN {by}.{key} - {less} AND {by}.{key} + {more}"),
+        }
     }
 
     /// A table, or rows of one or two.

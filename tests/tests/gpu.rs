@@ -24,6 +24,7 @@ pub fn trials() -> Vec<Trial> {
         trial("gpu::fragments_in_chunks", columns::in_chunks),
         trial("gpu::fragments_in_passes", columns::in_passes),
         trial("gpu::fragments_in_chains", columns::in_chains),
+        trial("gpu::fragments_by_bounds", columns::by_bounds),
         trial("gpu::fragments_of_tables_that_stay", columns::of_tables_that_stay),
         trial("gpu::columns_handed_on", columns::handed_on),
         trial("gpu::columns_kept_off", columns::kept_off),

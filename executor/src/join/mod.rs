@@ -27,7 +27,7 @@ mod partition;
 mod path;
 mod prepare;
 mod probe;
-mod ranges;
+pub(crate) mod ranges;
 mod side;
 mod spec;
 mod table;

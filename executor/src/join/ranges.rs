@@ -41,6 +41,15 @@ pub struct RangeCondition {
 impl RangeCondition {
     /// The filter's best range condition, if it has one.
     pub fn of(filter: &JoinFilter) -> Result<Option<Self>> {
+        Self::best(filter, |_| true)
+    }
+
+    /// The best with a key of this side.
+    pub fn of_side(filter: &JoinFilter, side: JoinSide) -> Result<Option<Self>> {
+        Self::best(filter, |own| own.sorted == side)
+    }
+
+    fn best(filter: &JoinFilter, wanted: impl Fn(&Self) -> bool) -> Result<Option<Self>> {
         let conjuncts = split_conjunction(filter.expression());
         let mut found: Vec<(RangeCondition, usize)> = vec![];
         for conjunct in &conjuncts {
@@ -103,6 +112,7 @@ impl RangeCondition {
         let best = found
             .into_iter()
             .map(|(range, _)| range)
+            .filter(wanted)
             .reduce(|best, other| if other.ends() > best.ends() { other } else { best });
         Ok(best)
     }

@@ -98,7 +98,9 @@ impl Streamed {
     /// Scans of so many bytes in chunks within so much room: their pipelines run one after the other, so each has all of it for
     /// its chunks, and what these leave is for segments that stay. None: some segment alone is too large.
     fn of_scans(fragment: &Fragment, sizes: impl Iterator<Item = (usize, u64)>, room: u64) -> Option<Self> {
-        let scans: Vec<SizedScan> = sizes.map(|(scan, bytes)| SizedScan::new(fragment, scan, bytes)).collect();
+        let scans: Vec<SizedScan> = sizes
+            .map(|(scan, bytes)| SizedScan::new(fragment, scan, bytes))
+            .collect();
         let usual = (room / CHUNK_OF_ROOM).clamp(CHUNK_BYTES.start, CHUNK_BYTES.end);
         let largest = |chunk: u64| scans.iter().map(|scan| scan.largest(chunk)).max().unwrap_or(0);
         let at_once = |at_once: &u64| (*at_once, usual.min(room / at_once));
@@ -427,7 +429,14 @@ mod tests {
 
     #[test]
     fn all_segments_are_read_once_and_chunks_fit() {
-        for (segments, chunk, room) in [(1, 5, 0), (5, 5, 12), (64, 50, 99), (64, 10, 0), (64, 3, 1000), (0, 5, 5)] {
+        for (segments, chunk, room) in [
+            (1, 5, 0),
+            (5, 5, 12),
+            (64, 50, 99),
+            (64, 10, 0),
+            (64, 3, 1000),
+            (0, 5, 5),
+        ] {
             let own = scan(&vec![1000; segments], 5 * segments as u64);
             let kept = own.first_within(room);
             assert!(own.bytes_of(0..kept) <= room);
@@ -441,7 +450,11 @@ mod tests {
                 assert!(pass.chunks.iter().all(fits), "{:?} of {chunk}", pass.chunks);
             }
         }
-        assert_eq!(scan(&[1000, 3000, 1], 8002).largest(10), 6000, "a segment is not divided");
+        assert_eq!(
+            scan(&[1000, 3000, 1], 8002).largest(10),
+            6000,
+            "a segment is not divided"
+        );
         assert_eq!(scan(&[1000; 4], 400).largest(1000), 400, "there is no more");
     }
 }

@@ -2,8 +2,10 @@
 //! rows up there and goes on.
 //!
 //! Chains begin in an array over the range of the key where that is not much longer than the table, else in one over hashes
-//! (He 2008, section 4.4, in its simple form). A key that no two rows of the build side share needs no chains.
+//! (He 2008, section 4.4, in its simple form). A key that no two rows of the build side share needs no chains. Where a condition
+//! bounds a key of the build side, instead, its rows are sorted by that, and the probe side searches them.
 
+mod sorted;
 mod table;
 
 use std::sync::Arc;
@@ -21,7 +23,7 @@ use super::passes::{Passes, joined};
 use crate::codegen::{Given, Translated};
 use crate::join::JoinExec;
 pub use table::Test;
-use table::{Table, equals, words};
+use table::{Head, Table, equals, words};
 
 /// A join with the side that gets a table, and the side that looks rows up there: an outer join's preserved side does.
 struct Sides<'a> {
@@ -37,9 +39,11 @@ struct Sides<'a> {
 impl<'a> Sides<'a> {
     fn of(join: &'a JoinExec) -> Self {
         let spec = join.spec();
+        let sorts_probe = spec.range.as_ref().is_some_and(|range| range.sorted == JoinSide::Right);
         let swapped = match spec.join_type {
             JoinType::Left => Some(JoinType::Right),
             JoinType::LeftMark => Some(JoinType::RightMark),
+            JoinType::Inner if spec.build_keys.is_empty() && sorts_probe => Some(JoinType::Inner),
             _ => None,
         };
         match swapped {
@@ -121,9 +125,7 @@ pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {
         return Err("keys of different types".into());
     }
     let keys: Vec<String> = keys.into_iter().map(|key| key.word).collect();
-    let head = table.head(&mut flow, &keys, null.as_deref());
-    let next = table.next_of(&mut flow, &head);
-    let row = format!("({head} - 1)");
+    let Head { name: head, row, next } = table.head(&mut flow, &keys, null.as_deref())?;
     let mut joining = Joining {
         fragment,
         sides: &sides,

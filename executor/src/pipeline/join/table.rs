@@ -1,5 +1,7 @@
 //! The table of a build side, and how its rows are found.
 
+use std::sync::Arc;
+
 use arrow::datatypes::DataType;
 use datafusion::common::{JoinSide, JoinType};
 use datafusion::physical_expr::PhysicalExprRef;
@@ -11,6 +13,7 @@ use super::super::fragment::{Fragment, Input};
 use super::super::made::Made;
 use super::super::passes::{ScanColumn, Stage};
 use super::Sides;
+use super::sorted::SortedKeys;
 use crate::codegen::{Range, Translated, c_number};
 
 /// Entries of an array over a key's range: always allowed, and for each row of the table.
@@ -19,6 +22,23 @@ const RANGE_PER_ROW: u64 = 16;
 
 /// Pairs of a join without keys: nobody can stop a pipeline that is under way.
 const ALL_PAIRS_MAX: u64 = 1 << 26;
+
+/// Bits of a test of hashes for each bucket: as many as a cache holds beside what else is read, and at least so many.
+const TEST_BITS: u64 = 16;
+const TEST_BITS_CACHED: u64 = 1 << 25;
+const TEST_BITS_LEAST: u64 = 4;
+/// Where a hash's second bit is from: above what says which word.
+const TEST_SECOND: u32 = 50;
+
+/// Where a probe is among the rows that it may meet.
+pub struct Head {
+    /// A name for the place, counted from 1; 0: there are no more.
+    pub name: String,
+    /// C++ of the number of the row at hand.
+    pub row: String,
+    /// C++ of the next place.
+    pub next: String,
+}
 
 /// How the rows of a build side are found.
 pub struct Table {
@@ -48,6 +68,8 @@ enum Index {
     Hash(u64, Vec<usize>),
     /// There is no key: all rows are one chain, from the last to the first.
     All,
+    /// There is an order: rows that the condition may hold for lie side by side.
+    Sorted(Arc<SortedKeys>),
 }
 
 /// What a table tells of rows elsewhere: those whose keys have no bit set have no partner.
@@ -82,11 +104,10 @@ impl Test {
         })?;
         if values.iter().map(|value| &value.data_type).eq(&self.types) {
             let null = flow.translator.any_null(&values);
-            let (bit, tests) = bucket(flow, &self.index, &words, null.as_deref());
-            let bit = flow.translator.define("u64", bit, None, DataType::UInt64, None).value;
-            let bits = flow.array(Input::Array(self.bits), "const u32");
-            let is_set = format!("{bits}[{bit} >> 5] >> ({bit} & 31) & 1");
-            flow.only_if(&tests.into_iter().chain([is_set]).collect::<Vec<_>>().join(" && "));
+            let (word, bits, tests) = test_bits(flow, &self.index, &words, null.as_deref());
+            let array = flow.array(Input::Array(self.bits), "const u32");
+            let are_set = format!("({array}[{word}] & {bits}) == {bits}");
+            flow.only_if(&tests.into_iter().chain([are_set]).collect::<Vec<_>>().join(" && "));
         }
         Ok(())
     }
@@ -162,7 +183,10 @@ impl Table {
             flow.only_if(present);
         }
         if keys.is_empty() {
-            flow.finish(fragment)?;
+            let index = match SortedKeys::put(fragment, flow, sides, &made)? {
+                Some(sorted) => Index::Sorted(Arc::new(sorted)),
+                None => Index::All,
+            };
             fragment.arrays_of(stage, first);
             return Ok(Table {
                 equals,
@@ -170,7 +194,7 @@ impl Table {
                 next: Some(made.count),
                 chained: None,
                 made,
-                index: Index::All,
+                index,
                 types: vec![],
                 test: None,
                 null_keys,
@@ -243,19 +267,20 @@ impl Table {
             // Of hashes there are more bits than buckets, so that few are set by others.
             let (index, length) = match &index {
                 Index::Hash(mask, arrays) => {
-                    let length = (mask + 1).saturating_mul(4);
+                    let buckets = mask + 1;
+                    let length = buckets.saturating_mul(TEST_BITS).min(TEST_BITS_CACHED);
+                    let length = length.max(buckets.saturating_mul(TEST_BITS_LEAST));
                     (Index::Hash(length - 1, arrays.clone()), length)
                 }
                 other => (other.clone(), buckets),
             };
-            let bits = fragment.array(length.div_ceil(32), 4, Some(0));
+            let array = fragment.array(length.div_ceil(32), 4, Some(0));
             let names: Vec<String> = keys.iter().map(|key| key.word.clone()).collect();
-            let (bit, _) = self::bucket(&mut flow, &index, &names, None);
-            let bit = flow.translator.define("u64", bit, None, DataType::UInt64, None).value;
-            let words = flow.array(Input::Array(bits), "u32");
-            flow.line(&format!("atomicOr(&{words}[{bit} >> 5], 1u << ({bit} & 31));"));
+            let (word, bits, _) = test_bits(&mut flow, &index, &names, None);
+            let words = flow.array(Input::Array(array), "u32");
+            flow.line(&format!("atomicOr(&{words}[{word}], {bits});"));
             test = Some(Test {
-                bits,
+                bits: array,
                 index,
                 types: types.clone(),
                 stage,
@@ -287,7 +312,19 @@ impl Table {
     }
 
     /// A name for the first row of a key's chain, counted from 1; 0: there is none.
-    pub fn head(&self, flow: &mut Flow, keys: &[String], null: Option<&str>) -> String {
+    pub fn head(&self, flow: &mut Flow, keys: &[String], null: Option<&str>) -> Translated<Head> {
+        if let Index::Sorted(sorted) = &self.index {
+            return sorted.head(flow, &self.made);
+        }
+        let name = self.first(flow, keys, null);
+        Ok(Head {
+            row: format!("({name} - 1)"),
+            next: self.next_of(flow, &name),
+            name,
+        })
+    }
+
+    fn first(&self, flow: &mut Flow, keys: &[String], null: Option<&str>) -> String {
         if matches!(self.index, Index::All) {
             let heads = flow.array(Input::Array(self.heads), "const u32");
             let room = flow.number(self.made.room);
@@ -305,7 +342,7 @@ impl Table {
     }
 
     /// C++ of the row behind the one at hand.
-    pub fn next_of(&self, flow: &mut Flow, head: &str) -> String {
+    fn next_of(&self, flow: &mut Flow, head: &str) -> String {
         match self.next {
             Some(_) if matches!(self.index, Index::All) => format!("{head} - 1"),
             Some(next) => {
@@ -335,6 +372,26 @@ impl Table {
     }
 }
 
+/// C++ of which of a test's words has a key's bits, of these bits, and of when there are such: one for a key of a range; two
+/// within the word for a hash, as a blocked Bloom filter has them (Putze, Sanders and Singler, "Cache-, hash- and space-efficient
+/// Bloom filters", 2007).
+fn test_bits(flow: &mut Flow, index: &Index, keys: &[String], null: Option<&str>) -> (String, String, Vec<String>) {
+    let (bit, tests) = bucket(flow, index, keys, null);
+    let mut number = |value: String| flow.translator.define("u64", value, None, DataType::UInt64, None).value;
+    match index {
+        Index::Hash(mask, _) => {
+            let hash = number(hash(keys));
+            let mask = flow.number(*mask);
+            let bits = format!("(1u << ({hash} & 31) | 1u << ({hash} >> {TEST_SECOND} & 31))");
+            (format!("({hash} & {mask}) >> 5"), bits, tests)
+        }
+        _ => {
+            let bit = number(bit);
+            (format!("{bit} >> 5"), format!("(1u << ({bit} & 31))"), tests)
+        }
+    }
+}
+
 /// C++ of the number of a key's bucket, and of when there is one.
 fn bucket(flow: &mut Flow, index: &Index, keys: &[String], null: Option<&str>) -> (String, Vec<String>) {
     let (bucket, within) = match index {
@@ -354,7 +411,7 @@ fn bucket(flow: &mut Flow, index: &Index, keys: &[String], null: Option<&str>) -
                 Some(format!("{key} >= {low} && {key} <= {high}")),
             )
         }
-        Index::All => ("0".into(), None),
+        Index::All | Index::Sorted(_) => ("0".into(), None),
         Index::Hash(mask, _) => {
             let mask = flow.number(*mask);
             (format!("({} & {mask})", hash(keys)), None)

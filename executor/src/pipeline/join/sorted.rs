@@ -1,0 +1,174 @@
+//! The rows of a build side in the order of a key that a condition bounds by expressions of the probe side: two binary searches
+//! find the rows that a probe may meet (He 2008, section 4.2's indexed nested-loop join, over a sorted array). Of these the
+//! join's whole condition decides.
+
+use arrow::datatypes::DataType;
+use datafusion::physical_expr::PhysicalExprRef;
+
+use super::super::flow::Flow;
+use super::super::fragment::{Fragment, Input};
+use super::super::made::Made;
+use super::Sides;
+use super::table::Head;
+use crate::codegen::{Range, Translated, c_number};
+use crate::join::ranges::{End, RangeCondition};
+
+/// Pairs that rows of average many partners may come to, and others beside: nobody can stop a pipeline that is under way.
+const PAIRS_MAX: u64 = 1 << 33;
+
+/// Keys of more bits are not sorted: what is behind the last must be a word, too.
+const BITS_MAX: u32 = 63;
+
+pub struct SortedKeys {
+    condition: RangeCondition,
+    data_type: DataType,
+    /// What keys may be: words count from the lowest.
+    range: Range,
+    /// The array of the rows' numbers, and that of the keys' words, in order.
+    order: usize,
+    words: usize,
+    /// The array of how many pairs are tried by probes that have many.
+    pairs: usize,
+}
+
+impl SortedKeys {
+    /// Ends the build side's rows, which are put into `made`. None: no condition bounds a key that has words.
+    pub fn put(fragment: &mut Fragment, mut flow: Flow, sides: &Sides<'_>, made: &Made) -> Translated<Option<Self>> {
+        let filter = sides.join.spec().filter.as_ref();
+        let condition = filter.map(|filter| RangeCondition::of_side(filter, sides.build_side));
+        let condition = condition.transpose().map_err(|error| error.to_string())?.flatten();
+        // A pass has rows of its own, and an order is of all.
+        let key = match condition.filter(|_| fragment.passes().is_none()) {
+            Some(condition) => key(&mut flow, &condition.key).map(|key| (condition, key)),
+            None => None,
+        };
+        let Some((condition, key)) = key else {
+            flow.finish(fragment)?;
+            return Ok(None);
+        };
+        let unordered = fragment.array(made.room, 8, None);
+        let to = flow.array(Input::Array(unordered), "u64");
+        flow.line(&format!("{to}[at] = {};", key.word));
+        flow.finish(fragment)?;
+        let order = fragment.order((made.count, made.room), vec![(unordered, key.bits)]);
+        let words = fragment.array(made.room, 8, None);
+        let mut flow = Flow::over(made, sides.build.schema());
+        let from = flow.array(Input::Array(unordered), "const u64");
+        let order_at = flow.array(Input::Array(order), "const u32");
+        let to = flow.array(Input::Array(words), "u64");
+        flow.line(&format!("{to}[row] = {from}[{order_at}[row]];"));
+        flow.finish(fragment)?;
+        Ok(Some(Self {
+            condition,
+            data_type: key.data_type,
+            range: key.range,
+            order,
+            words,
+            pairs: fragment.array(1, 8, Some(0)),
+        }))
+    }
+
+    /// The rows that the probe at hand may meet.
+    pub fn head(&self, flow: &mut Flow, made: &Made) -> Translated<Head> {
+        let mut name = |c_type: &str, value: String| {
+            let value = flow.translator.define(c_type, value, None, DataType::UInt64, None);
+            value.value
+        };
+        let low = name("i64", c_number(self.range.0));
+        let high = name("i64", c_number(self.range.1));
+        let none = name("bool", "false".into());
+        for (ends, bound, comparison, step) in [
+            (&self.condition.lows, &low, ">", 1),
+            (&self.condition.highs, &high, "<", -1),
+        ] {
+            for end in ends {
+                self.narrow(flow, end, (bound, comparison, step), &none)?;
+            }
+        }
+        flow.far = true;
+        let count = flow.array(Input::Array(made.count), "const u32");
+        let words = flow.array(Input::Array(self.words), "const u64");
+        let order = flow.array(Input::Array(self.order), "const u32");
+        let pairs = flow.array(Input::Array(self.pairs), "u64");
+        let room = flow.number(made.room);
+        let many = flow.number((PAIRS_MAX / flow.rows_max.max(1)).max(1));
+        let all = flow.number(PAIRS_MAX);
+        let first = c_number(self.range.0);
+        let mut place = || {
+            flow.translator
+                .define("u32", "0".into(), None, DataType::UInt32, None)
+                .value
+        };
+        let (name, end) = (place(), place());
+        flow.line(&format!(
+            "if (!{none} && {low} <= {high}) {{ \
+             {end} = (u32)min_of<u64>({count}[0], {room}); \
+             {name} = first_from({words}, 0, {end}, (u64)({low} - ({first}))); \
+             {end} = first_from({words}, {name}, {end}, (u64)({high} - ({first})) + 1); \
+             {name} = {name} < {end} && allowed_pairs(p, {pairs}, {end} - {name}, {many}, {all}) ? {name} + 1 : 0u; }}"
+        ));
+        Ok(Head {
+            row: format!("{order}[{name} - 1]"),
+            next: format!("({name} < {end} ? {name} + 1 : 0u)"),
+            name,
+        })
+    }
+
+    /// Moves a bound to an end, where that is of the keys' type and has a word; what bounds nothing is left to the whole condition.
+    fn narrow(
+        &self,
+        flow: &mut Flow,
+        end: &End,
+        (bound, comparison, step): (&str, &str, i64),
+        none: &str,
+    ) -> Translated<()> {
+        let value = flow.translator.translate(&end.expr)?;
+        let Ok((word, range)) = flow.word(&value) else {
+            return Ok(());
+        };
+        if value.data_type != self.data_type {
+            return Ok(());
+        }
+        // Where the next value is none of the type's words, the end itself stays within.
+        let has_next = i64::try_from(range.0 - 1).is_ok() && i64::try_from(range.1 + 1).is_ok();
+        let step = if end.strict && has_next { step } else { 0 };
+        let own = flow
+            .translator
+            .define("i64", format!("{word} + ({step})"), None, DataType::Int64, None);
+        let own = own.value;
+        flow.line(&format!("if ({own} {comparison} {bound}) {bound} = {own};"));
+        if let Some(null) = &value.null {
+            flow.line(&format!("{none} |= {null};"));
+        }
+        Ok(())
+    }
+}
+
+struct Key {
+    word: String,
+    bits: u32,
+    range: Range,
+    data_type: DataType,
+}
+
+/// A key's word, which is in the order of its values, and its bits.
+fn key(flow: &mut Flow, expr: &PhysicalExprRef) -> Option<Key> {
+    let value = flow.translator.translate(expr).ok()?;
+    let (word, range) = flow.word(&value).ok()?;
+    let bits = u64::BITS - u64::try_from(range.1 - range.0).ok()?.leading_zeros();
+    // Texts have codes of their column's.
+    if bits > BITS_MAX || matches!(value.data_type, DataType::Utf8View) {
+        return None;
+    }
+    let word = format!("(u64)({word} - ({}))", c_number(range.0));
+    Some(Key {
+        // The whole condition leaves a row without a key out.
+        word: match &value.null {
+            Some(null) => format!("({null} ? 0ull : {word})"),
+            None => word,
+        },
+        bits: bits.max(1),
+        range,
+        data_type: value.data_type,
+    })
+}
