@@ -5,7 +5,7 @@
 //! are held to the same expectations.
 
 use crate::pgtext::{Value, pg_text};
-use crate::process::{Server, connect, root};
+use crate::process::{Server, connect, root, rows};
 use crate::trial;
 use anyhow::Result;
 use async_trait::async_trait;
@@ -35,6 +35,9 @@ struct Config {
     /// Beginnings of the paths of the files that run; none: all.
     #[serde(default)]
     only: Vec<String>,
+    /// Whether the server has a store: it is killed in the end, and all is to be there when it starts again.
+    #[serde(default)]
+    stored: bool,
     /// What an error of state 0A000 says where this configuration cannot run a statement at all.
     refuses: Option<String>,
 }
@@ -111,7 +114,12 @@ fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
 }
 
 async fn on_server(file: PathBuf, config: Config) -> Result<()> {
-    let args: Vec<&str> = config.args.iter().map(String::as_str).collect();
+    let mut args: Vec<&str> = config.args.iter().map(String::as_str).collect();
+    let store = tempfile::tempdir()?;
+    let directory = store.path().display().to_string();
+    if config.stored {
+        args.extend(["--store", &directory]);
+    }
     let env: Vec<(&str, &str)> = config.env.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     let mut server = Server::start_with(&args, &env)?;
     let dsn = server.dsn();
@@ -127,7 +135,54 @@ async fn on_server(file: PathBuf, config: Config) -> Result<()> {
     }
     let result = every_record(&mut runner, &file, config.refuses.as_deref()).await;
     anyhow::ensure!(server.is_alive()?, "the server died; its log:\n{}", server.log());
+    if config.stored {
+        let before = contents(&server).await?;
+        drop(server);
+        let again = Server::start_with(&args, &env)?;
+        let after = contents(&again).await?;
+        anyhow::ensure!(
+            before == after,
+            "after a restart there is {after:?} where there was {before:?}"
+        );
+    }
     result
+}
+
+/// What there is of tables, views, columns, constraints, types and functions, and how many rows of which contents each table has.
+async fn contents(server: &Server) -> Result<Vec<Vec<Vec<Option<String>>>>> {
+    let client = server.connect().await?;
+    let own = "nspname NOT LIKE 'pg\\_%' AND nspname <> 'information_schema'";
+    let mut found = vec![];
+    for sql in [
+        format!(
+            "SELECT nspname, relname, relkind, relchecks, attname, format_type(atttypid, atttypmod), attnotnull, atthasdef \
+             FROM pg_namespace n JOIN pg_class c ON relnamespace = n.oid LEFT JOIN pg_attribute ON attrelid = c.oid \
+             WHERE {own} ORDER BY nspname, relname, attnum"
+        ),
+        format!(
+            "SELECT nspname, conname, contype, pg_get_constraintdef(c.oid) \
+             FROM pg_namespace n JOIN pg_constraint c ON connamespace = n.oid WHERE {own} ORDER BY 1, 2, 3, 4"
+        ),
+        format!(
+            "SELECT nspname, typname, typtype FROM pg_namespace n JOIN pg_type ON typnamespace = n.oid \
+             WHERE {own} ORDER BY 1, 2"
+        ),
+        format!(
+            "SELECT nspname, proname, prosrc FROM pg_namespace n JOIN pg_proc ON pronamespace = n.oid \
+             WHERE {own} ORDER BY 1, 2, 3"
+        ),
+    ] {
+        found.push(rows(&client, &sql).await?);
+    }
+    let tables = format!(
+        "SELECT format('%I.%I', nspname, relname) FROM pg_namespace n JOIN pg_class ON relnamespace = n.oid \
+         WHERE relkind = 'r' AND {own} ORDER BY 1"
+    );
+    for table in rows(&client, &tables).await?.into_iter().flatten().flatten() {
+        let sql = format!("SELECT '{table}', count(*), md5(string_agg(t::text, ' ' ORDER BY t::text)) FROM {table} t");
+        found.push(rows(&client, &sql).await?);
+    }
+    Ok(found)
 }
 
 /// Runs a file's records, past those that fail, and reports every failure.
