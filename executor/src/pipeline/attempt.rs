@@ -17,7 +17,7 @@ use super::fragment::Source;
 use super::kept::{Again, FormOf, Kept};
 use super::passes::Stage;
 use super::prepare::in_background;
-use super::run::Running;
+use super::run::{ROW_FAILED, Running};
 use super::streamed::Streamed;
 use super::tail::applied;
 use super::top::Top;
@@ -135,6 +135,9 @@ async fn try_run(
         limit: limit.min(device.pool().budget_bytes() / 8 * 7),
         free: free_bytes,
     };
+    if kept.fails() {
+        return Ok(Err(Some(format!("on the GPU {ROW_FAILED}"))));
+    }
     let timer = report.time("code");
     let (compiled, streamed) = {
         let _timer = timer.timer();
@@ -153,8 +156,12 @@ async fn try_run(
     work.seen_gpu_s = kept.device_s(again.in_chunks).filter(|_| is_there);
     // They are copied each time; what stays of their scans is there when it comes again.
     work.absent_bytes += streamed.bytes;
-    let failed = |error: GpuError| {
+    let noting = Arc::clone(kept);
+    let failed = move |error: GpuError| {
         device::failed(&error);
+        if matches!(&error, GpuError::Invalid(why) if why == ROW_FAILED) {
+            noting.note_failed();
+        }
         error.to_string()
     };
     let pays = |with_copies| work.after(queued_s).pays(&machine, cores, with_copies);
@@ -221,12 +228,12 @@ async fn try_run(
             let mut running = {
                 let _timer = launching.timer();
                 let rows = compiled.rows();
-                Running::start(fragment, ready, device, &streamed, rows, &AtomicBool::new(false)).map_err(failed)?
+                Running::start(fragment, ready, device, &streamed, rows, &AtomicBool::new(false)).map_err(&failed)?
             };
             {
                 let _timer = waiting.timer();
-                running.ended().await.map_err(failed)?;
-                note(&mut running, &compiled).map_err(failed)?;
+                running.ended().await.map_err(&failed)?;
+                note(&mut running, &compiled).map_err(&failed)?;
             }
             let _timer = reading.timer();
             compiled.read(&running, &pool).map_err(|error| error.to_string())
@@ -239,7 +246,7 @@ async fn try_run(
     let run = move |compiled: &Compiled, streamed: &Streamed, cancelled: &AtomicBool| {
         let mut running = {
             let _timer = launching.timer();
-            let ready = compiled.ready(device).map_err(failed)?;
+            let ready = compiled.ready(device).map_err(&failed)?;
             let start = |streamed: &Streamed| {
                 let ready = Arc::clone(&ready);
                 Running::start(&compiled.fragment, ready, device, streamed, compiled.rows(), cancelled)
@@ -254,12 +261,12 @@ async fn try_run(
                 }
                 other => other,
             };
-            started.map_err(failed)?
+            started.map_err(&failed)?
         };
         {
             let _timer = waiting.timer();
-            running.wait(cancelled).map_err(failed)?;
-            note(&mut running, compiled).map_err(failed)?;
+            running.wait(cancelled).map_err(&failed)?;
+            note(&mut running, compiled).map_err(&failed)?;
         }
         let _timer = reading.timer();
         compiled.read(&running, &pool).map_err(|error| error.to_string())

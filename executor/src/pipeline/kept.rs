@@ -19,6 +19,8 @@ const PASSES_MAX: u64 = 64;
 const FEWER_BITS: [u32; 2] = [0, 3];
 /// Runs in which tables were full, after which none is tried in less memory than the plan may take.
 const FULL_MAX: u32 = 6;
+/// Runs in which rows failed, after which the plan is the CPU's.
+const FAILED_MAX: u64 = 2;
 /// Keys that are tried.
 const CLASSES_TRIED: usize = 3;
 
@@ -43,6 +45,8 @@ pub struct Kept {
     host: Shortest,
     /// The shortest that the device has, with all columns there, and with some in chunks.
     device: [Shortest; 2],
+    /// How often some row failed there.
+    failed: AtomicU64,
 }
 
 /// A run on the device that takes as long again: nothing was compiled, and no columns were copied but in chunks.
@@ -126,6 +130,16 @@ impl Kept {
             other => Some(other.clone()),
         };
         form
+    }
+
+    /// Some row had no value on the device, or too many partners: mostly that is so of the same rows again.
+    pub fn note_failed(&self) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether it is not tried once more.
+    pub fn fails(&self) -> bool {
+        self.failed.load(Ordering::Relaxed) >= FAILED_MAX
     }
 
     /// The CPU has done the same in this time.

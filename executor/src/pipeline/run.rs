@@ -24,6 +24,9 @@ use super::passes::Stage;
 use super::sorted;
 use super::streamed::{Chunk, Streamed, stream as stream_through, tiles_of};
 
+/// Why a run failed whose rows the CPU must do: one has no value, or too many partners.
+pub const ROW_FAILED: &str = "a row has no value";
+
 /// Threads that compile a fragment's pipelines.
 const COMPILERS_MAX: usize = 8;
 
@@ -319,7 +322,7 @@ impl Running {
         }
         Ok(GpuError::Invalid(match full {
             true => "a table is full".into(),
-            false => "a row has no value".into(),
+            false => ROW_FAILED.into(),
         }))
     }
 

@@ -22,12 +22,12 @@ use super::stored::{Stored, bytes};
 use crate::counts::COUNTS;
 
 /// A chunk is not larger: the first is not waited for long, and what is done with the last once all are copied is little; and
-/// not smaller than a copy that has the bus to itself, but for less room.
-const CHUNK_BYTES: Range<u64> = 4 << 20..64 << 20;
-/// A chunk takes so much of the room, all together about an eighth, and of little room no more than a half: the rest is for what
-/// stays.
+/// not smaller but for little room: the host takes as long for one as the bus for some 10 MiB.
+const CHUNK_BYTES: Range<u64> = 16 << 20..64 << 20;
+/// A chunk takes so much of the room, all together about an eighth: the rest is for what stays.
 const CHUNK_OF_ROOM: u64 = 32;
-const CHUNKS_OF_ROOM_MAX: u64 = 2;
+/// Chunks of the least size leave at least so much of the room.
+const LEFT_OF_ROOM: u64 = 4;
 /// What stays leaves so much of its room: segments are not of the same size.
 const SPARE_OF_ROOM: u64 = 16;
 /// Chunks that are on the device at once, where there is room: one is read, one is copied, and others may wait.
@@ -105,9 +105,12 @@ impl Streamed {
             .collect();
         let usual = (room / CHUNK_OF_ROOM).clamp(CHUNK_BYTES.start, CHUNK_BYTES.end);
         let largest = |chunk: u64| scans.iter().map(|scan| scan.largest(chunk)).max().unwrap_or(0);
-        let at_once = |at_once: &u64| (*at_once, usual.min(room / (CHUNKS_OF_ROOM_MAX * at_once)));
+        let leaves = |at_once: &u64| at_once * usual <= room - room / LEFT_OF_ROOM;
+        let usual = CHUNKS_AT_ONCE.into_iter().find(leaves).map(|at_once| (at_once, usual));
+        // In little room half of it, or what segments take that are not divided.
+        let smaller = CHUNKS_AT_ONCE.map(|at_once| (at_once, room / (2 * at_once)));
         let fits = |&(at_once, chunk): &(u64, u64)| at_once * largest(chunk) <= room;
-        let (at_once, chunk) = CHUNKS_AT_ONCE.iter().map(at_once).find(fits)?;
+        let (at_once, chunk) = usual.into_iter().chain(smaller).find(fits)?;
         let largest = largest(chunk);
         let mut spare = room.saturating_sub(at_once * largest);
         spare -= spare / SPARE_OF_ROOM;
