@@ -272,8 +272,10 @@ class Generator:
         types = fixed or [rng.choice(shown) for _ in range(rng.randint(1, 4))]
         where = self.where(columns, scope, 2)
         roll = rng.random()
+        alike = self.alike(columns, roll < 0.33) if fixed is None and rng.random() < 0.3 else []
         if roll < 0.33:
-            return self.grouped(types, source, columns, scope, where), types
+            query = self.grouped(types, source, columns, scope, where, alike)
+            return query, types + [node.type for node in alike]
         items, order, distinct = [], "", ""
         window = not fixed and roll < 0.45
         for kind in types:
@@ -281,6 +283,8 @@ class Generator:
             windowed = window and rng.random() < 0.5
             items.append(self.window(kind, columns, scope) if windowed else self.expression(kind, columns, scope, 2))
             window = window and not windowed
+        items += alike
+        types = types + [node.type for node in alike]
         if roll > 0.9:
             distinct = "distinct "
         if ordered and fixed is None and rng.random() < 0.3:
@@ -293,6 +297,26 @@ class Generator:
             types = types[:at] + star[1] + types[at:]
         outputs = Listed("list", None, listed, least=len(listed))
         return Node("query", None, ["select ", distinct, outputs, " from ", source, where, order]), types
+
+    def alike(self, columns: list[Column], grouped: bool) -> list[Node]:
+        """Aggregates or window functions that differ in a cast, or in whether a column says its relation, alone."""
+        rng = self.rng
+        names = [c.reference.split(".")[1] for c in columns]
+        known = [c for c in columns if c.type in INTEGERS and names.count(c.reference.split(".")[1]) == 1]
+        if not known:
+            return []
+        column, key = rng.choice(known), rng.choice(known)
+        spelt = lambda c, casts: rng.choice([c.reference, c.reference.split(".")[1]]) + rng.choice(casts)
+        casts = ["", "", "::bigint", "::text", "::numeric"]
+        out = []
+        for _ in range(rng.choice([2, 3])):
+            call = f"count({'distinct ' if grouped else ''}{spelt(column, casts)})"
+            if not grouped:
+                call += f" over (partition by {spelt(key, casts)})"
+            elif rng.random() < 0.3:
+                call += f" filter (where {spelt(key, casts[:3])} > 0)"
+            out.append(Node("expr", "int8", [call]))
+        return out
 
     def star(self, columns: list[Column]) -> tuple[str, list[str]] | None:
         """All columns, or all of one relation, with their types."""
@@ -331,7 +355,7 @@ class Generator:
         call = self.aggregate(kind, columns, scope, windowed=True)
         return Node("window", kind, [call, f" over ({part}order by {total}{frame})"], scope=scope)
 
-    def grouped(self, types, source, columns, scope, where) -> Node:
+    def grouped(self, types, source, columns, scope, where, alike=()) -> Node:
         rng = self.rng
         keys = [self.expression(rng.choice(types), columns, scope, rng.choice([0, 0, 1])) for _ in range(rng.choice([0, 1, 1, 2]))]
         # A constant among the keys would read as a position or as an untyped value.
@@ -340,6 +364,7 @@ class Generator:
         for kind in types:
             same = [key for key in keys if key.type == kind]
             items.append(rng.choice(same) if same and rng.random() < 0.6 else self.aggregate(kind, columns, scope))
+        items += alike
         group = ""
         if keys:
             texts = [f"({key})" for key in keys]

@@ -35,6 +35,36 @@ pub(super) fn check(select: &Select, keys: &[&mut Expr]) -> Result<()> {
     Ok(())
 }
 
+/// Leaves one of the keys of DISTINCT ON that are the same column, with its relation's name and without.
+pub(super) fn distinct(select: &mut Select) {
+    if select.from.iter().any(super::expand::merges) {
+        return;
+    }
+    let items = &select.projection;
+    let is_output = |name: &str| {
+        let own = |item: &&SelectItem| output_name(item).is_some_and(|own| displayed_name(&own) == name);
+        items.iter().filter(own).any(|item| value(item, name).is_some())
+    };
+    let Some(Distinct::On(keys)) = &mut select.distinct else {
+        return;
+    };
+    // A name alone is ambiguous where several relations have it.
+    let column = |key: &Expr| match key {
+        Expr::CompoundIdentifier(parts) => parts.last().map(fold),
+        key => bare(key).map(fold).filter(|name| !is_output(name)),
+    };
+    let same = |a: &Expr, b: &Expr| {
+        a == b || (bare(a).is_some() || bare(b).is_some()) && column(a).is_some_and(|own| column(b) == Some(own))
+    };
+    let mut kept: Vec<Expr> = Vec::with_capacity(keys.len());
+    for key in std::mem::take(keys) {
+        if !kept.iter().any(|known| same(known, &key)) {
+            kept.push(key);
+        }
+    }
+    *keys = kept;
+}
+
 /// What an output column is; None for a column of that very name, as `*` has it too.
 fn value<'a>(item: &'a SelectItem, name: &str) -> Option<&'a Expr> {
     let (SelectItem::ExprWithAlias { expr, .. } | SelectItem::UnnamedExpr(expr)) = item else {

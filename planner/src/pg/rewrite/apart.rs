@@ -1,13 +1,17 @@
 //! Groups and aggregates that DataFusion would give one name. It names an expression without its casts and parentheses, so
-//! that `sum(x::int)` and `sum(x::bigint)` are the same to it, and `(a + b) * c` is `a + b * c`. All but the first of such
-//! expressions are wrapped in `coalesce`, which is part of the name and changes no value.
+//! that `sum(x::int)` and `sum(x::bigint)` are the same to it, and `(a + b) * c` is `a + b * c`; and it calls a column by its
+//! relation too, whether or not the client did. All but the first of such expressions are wrapped in `coalesce`, which is part
+//! of the name and changes no value.
 
+use super::names::function_name;
 use super::spellings::call;
 use crate::pg::functions::aggregate::names::is_aggregate;
+use crate::pg::names::fold;
 use crate::pg::walk::{VisitMut, expressions, taken};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, OrderBy, OrderByKind, Query, Select,
-    SelectItem, SetExpr, VisitorMut, WindowType,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, GroupByExpr,
+    Ident, NamedWindowDefinition, NamedWindowExpr, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Value,
+    VisitorMut, WindowType,
 };
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -30,7 +34,10 @@ fn in_body(body: &mut SetExpr, order_by: &mut Option<OrderBy>) {
 }
 
 fn in_select(select: &mut Select, order_by: &mut Option<OrderBy>) {
-    let mut named = Named::default();
+    let mut named = Named {
+        windows: &select.named_window,
+        found: BTreeMap::new(),
+    };
     let GroupByExpr::Expressions(keys, _) = &select.group_by else {
         return;
     };
@@ -73,13 +80,38 @@ fn sort_keys(order_by: &Option<OrderBy>) -> impl Iterator<Item = &Expr> {
     keys.map(|key| &key.expr)
 }
 
-/// What gets a name, by that name.
-#[derive(Default)]
-struct Named {
-    found: BTreeMap<String, Vec<Expr>>,
+/// What gets a name, by that name without the relations of columns.
+struct Named<'a> {
+    windows: &'a [NamedWindowDefinition],
+    found: BTreeMap<String, Vec<Found>>,
 }
 
-impl Named {
+struct Found {
+    /// As it stands there.
+    expr: Expr,
+    /// With the window that it names.
+    spelt: Expr,
+    bare: Expr,
+}
+
+impl Found {
+    /// What tells its value from others of its name.
+    fn value(&self) -> String {
+        unqualified(&self.spelt).to_string()
+    }
+
+    /// Whether DataFusion may give both the same name: columns without a relation may be of any.
+    fn meets(&self, other: &Found) -> bool {
+        let (own, others) = (columns(&self.bare), columns(&other.bare));
+        own.len() == others.len()
+            && own
+                .iter()
+                .zip(&others)
+                .all(|(own, other)| own.is_none() || other.is_none() || own == other)
+    }
+}
+
+impl Named<'_> {
     fn keys(&mut self, key: &Expr) {
         match key {
             Expr::GroupingSets(sets) => sets.iter().flatten().for_each(|key| self.key(key)),
@@ -90,11 +122,27 @@ impl Named {
     }
 
     fn key(&mut self, expr: &Expr) {
-        let found = self.found.entry(bare(expr)).or_default();
         let expr = unnested(expr);
-        if !found.contains(&expr) {
-            found.push(expr);
+        let spelt = self.spelt(&expr);
+        let bare = bare(&spelt);
+        let found = self.found.entry(unqualified(&bare).to_string()).or_default();
+        if !found.iter().any(|known| known.expr == expr) {
+            found.push(Found { expr, spelt, bare });
         }
+    }
+
+    /// A call with the window that it names, where that stands on no other.
+    fn spelt(&self, expr: &Expr) -> Expr {
+        let mut expr = expr.clone();
+        if let Expr::Function(function) = &mut expr
+            && let Some(WindowType::NamedWindow(name)) = &function.over
+            && let Some(window) = self.windows.iter().find(|window| fold(&window.0) == fold(name))
+            && let NamedWindowExpr::WindowSpec(window) = &window.1
+            && window.window_name.is_none()
+        {
+            function.over = Some(WindowType::WindowSpec(window.clone()));
+        }
+        expr
     }
 
     /// Aggregates and window functions, those of subqueries aside.
@@ -113,12 +161,28 @@ impl Named {
     /// What takes the place of what.
     fn exchanged(self) -> Vec<(Expr, Expr)> {
         let mut out = Vec::new();
-        for (bare, mut same) in self.found.into_iter().filter(|(_, same)| same.len() > 1) {
+        for (_, mut same) in self.found.into_iter().filter(|(_, same)| same.len() > 1) {
             // What has neither casts nor parentheses stays.
-            same.sort_by_key(|expr| expr.to_string() != bare && !is_star(expr));
-            let first = same.remove(0);
-            for (at, expr) in same.into_iter().enumerate() {
-                out.extend(wrapped(&expr, &first, at + 1).map(|to| (expr, to)));
+            same.sort_by_key(|found| found.spelt.to_string() != found.bare.to_string() && !is_star(&found.spelt));
+            let mut values: Vec<String> = Vec::new();
+            for found in &same {
+                let value = found.value();
+                if !values.contains(&value) {
+                    values.push(value);
+                }
+            }
+            let collide = |a: &Found, b: &Found| a.value() != b.value() && a.meets(b);
+            if !same.iter().any(|a| same.iter().any(|b| collide(a, b))) {
+                continue;
+            }
+            for found in &same[1..] {
+                let value = found.value();
+                let times = values.iter().position(|known| *known == value).unwrap_or_default();
+                if times > 0
+                    && let Some(to) = wrapped(&found.spelt, &same[0].spelt, times)
+                {
+                    out.push((found.expr.clone(), to));
+                }
             }
         }
         // The outer ones of nested ones first: their parts are exchanged after them.
@@ -127,8 +191,8 @@ impl Named {
     }
 }
 
-/// The text of an expression without casts and parentheses.
-fn bare(expr: &Expr) -> String {
+/// An expression without casts and parentheses.
+fn bare(expr: &Expr) -> Expr {
     struct Bare;
     impl VisitorMut for Bare {
         type Break = ();
@@ -143,9 +207,48 @@ fn bare(expr: &Expr) -> String {
     let mut expr = expr.clone();
     let _ = VisitMut::visit(&mut expr, &mut Bare);
     match is_star(&expr) {
-        true => "count(1)".to_string(),
-        false => expr.to_string(),
+        true => call("count", vec![Expr::value(Value::Number("1".into(), false))]),
+        false => expr,
     }
+}
+
+/// An expression with its names folded, whose columns do not say of what relation they are.
+fn unqualified(expr: &Expr) -> Expr {
+    struct Unqualified;
+    impl VisitorMut for Unqualified {
+        type Break = ();
+
+        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            match expr {
+                Expr::Identifier(name) => *name = Ident::with_quote('"', fold(name)),
+                Expr::CompoundIdentifier(parts) => {
+                    if let Some(name) = parts.last() {
+                        *expr = Expr::Identifier(Ident::with_quote('"', fold(name)));
+                    }
+                }
+                Expr::Function(function) => function.name = ObjectName::from(vec![Ident::new(function_name(function))]),
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut expr = expr.clone();
+    let _ = VisitMut::visit(&mut expr, &mut Unqualified);
+    expr
+}
+
+/// The relations that an expression's columns say they are of, in their order.
+fn columns(expr: &Expr) -> Vec<Option<String>> {
+    let mut out = Vec::new();
+    let _ = expressions(expr, |expr, _| {
+        match expr {
+            Expr::Identifier(_) => out.push(None),
+            Expr::CompoundIdentifier(parts) => out.push(parts.iter().rev().nth(1).map(fold)),
+            _ => {}
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    out
 }
 
 /// `count(*)`, which counts a constant.
@@ -172,18 +275,19 @@ fn unnested(expr: &Expr) -> Expr {
     expr
 }
 
-/// The expression under another name than `first` has. Of a call, the first argument that differs, or key of its window.
+/// The expression under another name than `first` has. Of a call, the first argument that differs, or key of its window, order or
+/// condition.
 fn wrapped(expr: &Expr, first: &Expr, times: usize) -> Option<Expr> {
     let (Expr::Function(own), Expr::Function(other)) = (expr, first) else {
         return Some(coalesced(expr, times));
     };
-    let mut others = arguments(other);
-    let differing = arguments(own).find(|own| others.next() != Some(*own));
-    let mut others = partition(other);
-    let argument = differing.or_else(|| partition(own).find(|own| others.next() != Some(*own)))?;
+    let (parts, others) = (parts(own), self::parts(other));
+    let differs = |at: usize, own: &Expr| others.get(at).is_none_or(|other| unqualified(own) != unqualified(other));
+    let differing = parts.iter().enumerate().find(|(at, own)| differs(*at, own));
+    let argument = differing.map(|(_, own)| (*own).clone())?;
     let mut exchange = Exchange {
-        from: argument.clone(),
-        to: coalesced(argument, times),
+        to: coalesced(&argument, times),
+        from: argument,
         depth: 0,
     };
     let mut expr = expr.clone();
@@ -191,13 +295,24 @@ fn wrapped(expr: &Expr, first: &Expr, times: usize) -> Option<Expr> {
     Some(expr)
 }
 
-/// The keys by which a window function's rows are parted.
-fn partition(function: &Function) -> impl Iterator<Item = &Expr> {
-    let keys = match &function.over {
-        Some(WindowType::WindowSpec(window)) => window.partition_by.as_slice(),
-        _ => &[],
-    };
-    keys.iter()
+/// A call's arguments, the keys by which a window function's rows are parted and ordered, those that order an aggregate's rows,
+/// and their condition.
+fn parts(function: &Function) -> Vec<&Expr> {
+    let mut out: Vec<&Expr> = arguments(function).collect();
+    if let Some(WindowType::WindowSpec(window)) = &function.over {
+        out.extend(&window.partition_by);
+        out.extend(window.order_by.iter().map(|key| &key.expr));
+    }
+    if let FunctionArguments::List(list) = &function.args {
+        for clause in &list.clauses {
+            if let FunctionArgumentClause::OrderBy(keys) = clause {
+                out.extend(keys.iter().map(|key| &key.expr));
+            }
+        }
+    }
+    out.extend(function.within_group.iter().map(|key| &key.expr));
+    out.extend(function.filter.as_deref());
+    out
 }
 
 fn coalesced(expr: &Expr, times: usize) -> Expr {
