@@ -3,6 +3,7 @@
 //! More than 400 lines because what all writers of rows share is told where INSERT uses it.
 
 use super::constraints::Checks;
+use super::insert_fields::Fields;
 use super::query::{Reads, StatementInput};
 use super::returning::ReturningColumns;
 use super::updatable::{self, Through, Use};
@@ -47,6 +48,8 @@ pub(super) struct Resolved {
     pub view: Option<Through>,
     /// The table's column for each column of the source.
     targets: Vec<usize>,
+    /// The fields of columns that the statement lists: the source gives their values.
+    fields: Option<Fields>,
     /// Whether the statement lists them.
     is_listed: bool,
     overriding: Option<Overriding>,
@@ -69,7 +72,10 @@ pub(super) fn resolve(binder: &Binder, insert: &Insert) -> Result<Resolved> {
     };
     let (table, view) = updatable::target(binder, name, Use::Insert)?;
     let definition = table.definition();
-    let mut targets = targets(&table, view.as_ref(), &insert.columns)?;
+    let fields = Fields::of(&insert.columns)?;
+    let listed = fields.as_ref().map(Fields::columns);
+    let listed = listed.as_deref().unwrap_or(&insert.columns);
+    let mut targets = targets(&table, view.as_ref(), listed)?;
     if insert.columns.is_empty() {
         targets = match &view {
             Some(view) => {
@@ -90,6 +96,7 @@ pub(super) fn resolve(binder: &Binder, insert: &Insert) -> Result<Resolved> {
         table,
         view,
         targets,
+        fields,
         is_listed: !insert.columns.is_empty(),
         overriding: overriding::of(insert),
     })
@@ -100,6 +107,9 @@ fn targets(table: &TableVersion, view: Option<&Through>, columns: &[ObjectName])
     let definition = table.definition();
     let mut targets = Vec::new();
     for column in columns {
+        if column.0.len() > 1 {
+            return Err(SqlError::unsupported("a field of a column in this list"));
+        }
         let name = super::last(column);
         let at = match view {
             Some(view) => view.column(&name, Use::Insert)?,
@@ -147,6 +157,12 @@ pub(super) fn describe(session: &mut Session, insert: &Insert, types: &[u32]) ->
     Ok(Description { params, columns, plan })
 }
 
+/// The column of which a list names a field, or itself.
+fn first(name: &ObjectName) -> String {
+    let part = name.0.first().and_then(|part| part.as_ident());
+    part.map(fold).unwrap_or_default()
+}
+
 fn alias(insert: &Insert) -> Option<String> {
     insert.table_alias.as_ref().map(|alias| fold(&alias.alias))
 }
@@ -160,8 +176,13 @@ fn types_of_values(resolved: &Resolved, source: &ast::Query, types: &[u32]) -> R
     let definition = resolved.table.definition();
     let mut found: BTreeMap<usize, u32> = BTreeMap::new();
     for row in &values.rows {
-        for (expr, target) in row.content.iter().zip(&resolved.targets) {
-            if let ast::Expr::Value(value) = expr
+        for (place, expr) in row.content.iter().enumerate() {
+            let target = match &resolved.fields {
+                Some(fields) => fields.whole(place),
+                None => Some(place),
+            };
+            if let Some(target) = target.and_then(|at| resolved.targets.get(at))
+                && let ast::Expr::Value(value) = expr
                 && let Value::Placeholder(id) = &value.value
                 && let Some(at) = parameters::index(id)
             {
@@ -201,7 +222,10 @@ fn source_plan(
             ));
         }
         resolved.check_width(width)?;
-        targets.truncate(width);
+        match &resolved.fields {
+            Some(fields) => fields.merge(binder, &resolved.columns(), values)?,
+            None => targets.truncate(width),
+        }
         for (at, given) in targets.iter_mut().enumerate() {
             let target = resolved.targets[at];
             let column = &definition.columns[target];
@@ -251,9 +275,19 @@ fn source_plan(
         let columns: Vec<_> = columns.collect();
         plan = value_rows::split(plan, &columns)?;
     }
-    let width = plan.schema().fields().len();
-    resolved.check_width(width)?;
-    targets.truncate(width);
+    match &resolved.fields {
+        // Done, row by row.
+        Some(_) if is_values => {}
+        Some(fields) => {
+            resolved.check_width(plan.schema().fields().len())?;
+            plan = fields.merge_plan(binder, &resolved.columns(), plan)?;
+        }
+        None => {
+            let width = plan.schema().fields().len();
+            resolved.check_width(width)?;
+            targets.truncate(width);
+        }
+    }
     if !is_values {
         for target in &mut targets {
             *target = match *target {
@@ -297,9 +331,16 @@ impl Resolved {
             },
             table: table.clone(),
             view: None,
+            fields: None,
             is_listed,
             overriding,
         })
+    }
+
+    /// The columns that get values.
+    fn columns(&self) -> Vec<&ColumnDef> {
+        let columns = &self.table.definition().columns;
+        self.targets.iter().map(|at| &columns[*at]).collect()
     }
 
     /// Which of the given values a column of the table gets.
@@ -309,7 +350,7 @@ impl Resolved {
 
     /// 42601 unless the source has as many columns as the list, or no list and not too many.
     pub(super) fn check_width(&self, width: usize) -> Result<()> {
-        let wanted = self.targets.len();
+        let wanted = self.fields.as_ref().map_or(self.targets.len(), |fields| fields.width);
         let message = match width.cmp(&wanted) {
             Ordering::Greater => "INSERT has more expressions than target columns",
             Ordering::Less if self.is_listed => "INSERT has more target columns than expressions",
@@ -476,7 +517,7 @@ fn check(binder: &Binder, insert: &Insert, resolved: &Resolved) -> Result<()> {
             .iter()
             .map(|field| field.name().clone())
             .collect(),
-        false => insert.columns.iter().map(super::last).collect(),
+        false => insert.columns.iter().map(first).collect(),
     };
     permitted::columns(binder, relation, privilege::INSERT, named.iter().map(String::as_str))?;
     let (view, table) = (resolved.view.as_ref(), &resolved.table);

@@ -27,6 +27,7 @@ mod grant;
 mod index;
 mod inner_locks;
 mod insert;
+mod insert_fields;
 mod kept_checks;
 mod kept_setting;
 mod like;

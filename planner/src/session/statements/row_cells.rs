@@ -4,6 +4,7 @@ use crate::catalog::bind::{Binder, fold, parsed_type};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::record::{FIELD, RECORD};
 use crate::pg::rewrite::{any_bits, call, function_name};
+use crate::pg::walk::null;
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, ObjectNamePart, Value,
 };
@@ -111,20 +112,7 @@ pub(super) fn with_field(
     let Some((field, inner)) = path.split_first() else {
         return cell(binder, of, value);
     };
-    let SqlType::Composite(of) = of else {
-        let message = format!(
-            "cannot assign to field \"{field}\" of column \"{column}\" because its type {} is not a composite type",
-            of.sql_name()
-        );
-        return Err(SqlError::new(state::DATATYPE_MISMATCH, message));
-    };
-    if !of.attributes().iter().any(|own| own.name == *field) {
-        let message = format!(
-            "cannot assign to field \"{field}\" of column \"{column}\" because there is no such column in data type {}",
-            of.name()
-        );
-        return Err(SqlError::new(state::UNDEFINED_COLUMN, message));
-    }
+    let of = with_fields(column, of, [field])?;
     let mut made = Vec::with_capacity(2 * of.attributes().len());
     let mut value = Some(value);
     for (own, (_, declared)) in of.attributes().iter().zip(declared(binder, of)?) {
@@ -137,4 +125,91 @@ pub(super) fn with_field(
         });
     }
     Ok(call(RECORD, made))
+}
+
+/// The composite type of a column that is assigned to by these fields.
+fn with_fields<'a>(
+    column: &str,
+    of: SqlType,
+    fields: impl IntoIterator<Item = &'a String>,
+) -> Result<&'static CompositeType> {
+    let mut fields = fields.into_iter();
+    let SqlType::Composite(of) = of else {
+        let field = fields.next().map(String::as_str).unwrap_or_default();
+        let message = format!(
+            "cannot assign to field \"{field}\" of column \"{column}\" because its type {} is not a composite type",
+            of.sql_name()
+        );
+        return Err(SqlError::new(state::DATATYPE_MISMATCH, message));
+    };
+    match fields.find(|field| !of.attributes().iter().any(|own| own.name == **field)) {
+        None => Ok(of),
+        Some(field) => {
+            let message = format!(
+                "cannot assign to field \"{field}\" of column \"{column}\" because there is no such column in data type {}",
+                of.name()
+            );
+            Err(SqlError::new(state::UNDEFINED_COLUMN, message))
+        }
+    }
+}
+
+/// What a field of a new row is given: a value, and values of fields of its own, which count more.
+struct Given {
+    name: String,
+    whole: Option<Expr>,
+    parts: Vec<(Vec<String>, Expr)>,
+}
+
+/// A new row with these fields and NULL for the others.
+fn of_fields(binder: &Binder, (column, of): (&str, SqlType), fields: Vec<Given>) -> Result<Expr> {
+    let of = with_fields(column, of, fields.iter().map(|given| &given.name))?;
+    let mut fields = fields;
+    let mut made = Vec::with_capacity(2 * of.attributes().len());
+    for (own, (_, declared)) in of.attributes().iter().zip(declared(binder, of)?) {
+        made.push(text(&own.name));
+        let given = fields.iter().position(|given| given.name == own.name);
+        made.push(match given.map(|at| fields.swap_remove(at)) {
+            None => assigned(binder, &declared, null())?,
+            Some(Given { whole: None, parts, .. }) => of_parts(binder, (column, own.sql_type), parts)?,
+            Some(Given {
+                whole: Some(whole),
+                parts,
+                ..
+            }) => {
+                let whole = assigned(binder, &declared, whole)?;
+                let with = |record, (path, value): (Vec<String>, Expr)| {
+                    with_field(binder, (column, own.sql_type), record, &path, value)
+                };
+                parts.into_iter().try_fold(whole, with)?
+            }
+        });
+    }
+    Ok(call(RECORD, made))
+}
+
+/// A new row with the fields that these paths lead to. Of a field that is given more than once, the last value counts.
+pub(super) fn of_parts(binder: &Binder, of: (&str, SqlType), parts: Vec<(Vec<String>, Expr)>) -> Result<Expr> {
+    let mut fields: Vec<Given> = Vec::new();
+    for (mut path, value) in parts {
+        let inner = path.split_off(1);
+        let name = path.remove(0);
+        let at = match fields.iter().position(|given| given.name == name) {
+            Some(at) => at,
+            None => {
+                fields.push(Given {
+                    name,
+                    whole: None,
+                    parts: Vec::new(),
+                });
+                fields.len() - 1
+            }
+        };
+        match inner.is_empty() {
+            // It makes void what came before it.
+            true => (fields[at].whole, fields[at].parts) = (Some(value), Vec::new()),
+            false => fields[at].parts.push((inner, value)),
+        }
+    }
+    of_fields(binder, of, fields)
 }
