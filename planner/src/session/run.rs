@@ -21,7 +21,7 @@ use crate::session::role_turns::{InLine, RoleLimit};
 use crate::session::spilling::Spilling;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchemaRef, Result as DataFusionResult, ScalarValue};
+use datafusion::common::{DFSchemaRef, NullEquality, Result as DataFusionResult, ScalarValue};
 use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
@@ -36,6 +36,7 @@ use std::time::{Duration, Instant};
 use tenon_executor::gather::debug_assert_listed;
 use tenon_executor::per_execution;
 use tenon_storage::heap::{self, Account, Attempt};
+use tenon_storage::network::CIDR;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -464,7 +465,15 @@ pub(crate) fn columns(
 ) -> Result<DFSchemaRef> {
     let mixes = |expr: &Expr| matches!(expr, Expr::Case(_) | Expr::ScalarFunction(_) | Expr::ScalarSubquery(_));
     let coerces = plan.exists(|node| {
-        let mut found = matches!(node, LogicalPlan::Union(_));
+        // A set operation's networks may become addresses.
+        let mut found = match node {
+            LogicalPlan::Union(_) => true,
+            LogicalPlan::Join(join) if join.null_equality == NullEquality::NullEqualsNull => {
+                let fields = join.left.schema().fields();
+                fields.iter().any(|field| *field.data_type() == CIDR)
+            }
+            _ => false,
+        };
         // Conditions and keys of orders are no columns, and no column has its type of them.
         let chooses_rows = matches!(
             node,

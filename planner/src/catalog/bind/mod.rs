@@ -41,6 +41,7 @@ use crate::pg::functions::session::Facts;
 use crate::pg::identity::Acting;
 use crate::pg::parse::width;
 use crate::pg::planning;
+use crate::pg::rewrite::as_operators;
 use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::catalog::TableFunctionArgs;
 use datafusion::catalog::cte_worktable::CteWorkTable;
@@ -160,7 +161,8 @@ impl Binder {
         }
     }
 
-    fn plan_once(&self, statement: ast::Statement, parameters: Vec<Option<FieldRef>>) -> Result<LogicalPlan> {
+    fn plan_once(&self, mut statement: ast::Statement, parameters: Vec<Option<FieldRef>>) -> Result<LogicalPlan> {
+        as_operators(&mut statement);
         let planner = SqlToRel::new_with_options(self, self.parser_options());
         let mut context = PlannerContext::new().with_prepare_param_data_types(parameters);
         planner.sql_statement_to_plan_with_context(statement, &mut context)
@@ -170,6 +172,7 @@ impl Binder {
     pub(crate) fn expression(&self, mut expr: ast::Expr, schema: &DFSchema) -> SqlResult<Expr> {
         records::resolve(self, &mut expr)?;
         inline::inline(self, &mut expr)?;
+        as_operators(&mut expr);
         self.reads.forget();
         let planner = SqlToRel::new_with_options(self, self.parser_options());
         let expr = planner

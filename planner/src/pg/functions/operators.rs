@@ -2,15 +2,17 @@
 
 use super::datetime::{TIMETZ, comparable, exact};
 use crate::pg::numeric;
+use crate::pg::rewrite::test_of;
 use crate::pg::semantics::{fields, resolve};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Column, DFSchema, Result, TableReference};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::{Expr, ExprSchemable, Operator, cast};
+use datafusion::logical_expr::{Expr, ExprSchemable, Operator, binary_expr, cast};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use std::sync::Arc;
 use tenon_storage::SqlType;
+use tenon_storage::network::{CIDR, INET};
 use tenon_storage::range::is_range;
 
 #[derive(Debug)]
@@ -44,10 +46,15 @@ impl ExprPlanner for PostgresOperators {
                 *expr = numeric::convert::to_numeric(std::mem::take(expr), own)?;
             }
         }
+        if types.len() == exprs.len() && types.contains(&INET) {
+            for (expr, own) in exprs.iter_mut().zip(&types).filter(|(_, own)| **own == CIDR) {
+                *expr = super::network::converted(std::mem::take(expr), own);
+            }
+        }
         // Literals beside these would have to be cast by DataFusion, which cannot.
         if let Some(of) = types.iter().find(|of| !matches!(of, DataType::Utf8 | DataType::Null))
             && (is_range(of) || matches!(of, DataType::FixedSizeBinary(_)))
-            && let Some(of) = SqlType::from_data_type(of)
+            && let Some(of) = SqlType::from_data_type(if types.contains(&INET) { &INET } else { of })
         {
             for expr in exprs.iter_mut().filter(|expr| resolve::is_unknown(expr)) {
                 *expr = as_value(std::mem::take(expr), of);
@@ -72,6 +79,17 @@ impl ExprPlanner for PostgresOperators {
         // Asking a long conjunction for its type at each of its ANDs would take time by the square of its length.
         if matches!(expr.op, BinaryOperator::And | BinaryOperator::Or) {
             return Ok(PlannerResult::Original(expr));
+        }
+        if let Some(test) = test_of(&expr.op) {
+            let types = (
+                fields::data_type(&expr.left, schema),
+                fields::data_type(&expr.right, schema),
+            );
+            let (left, right) = match &types {
+                (Ok(left), Ok(right)) => super::network::compared(expr.left, expr.right, (left, right)),
+                _ => (expr.left, expr.right),
+            };
+            return Ok(PlannerResult::Planned(binary_expr(left, test, right)));
         }
         let expr = super::range::with_parameters(expr, schema);
         // Each operator of a chain asks once for the type of all before it.

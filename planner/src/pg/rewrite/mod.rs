@@ -14,11 +14,13 @@
 //! - ordered-set and hypothetical-set aggregates become others (`ordered_sets`);
 //! - a row compared with that of a subquery becomes a subquery (`row_subqueries`);
 //! - records taken out of json become queries (`recordsets`);
+//! - IS DISTINCT FROM becomes an operator where a statement is planned (`distinct_from`);
 //! - spellings that DataFusion does not know become ones that it does (`spellings`, `calls`, `overlaps`).
 
 mod apart;
 mod arrays;
 mod calls;
+mod distinct_from;
 mod from;
 mod grouping;
 mod hypothetical_sets;
@@ -40,6 +42,7 @@ mod unpadded;
 mod value_types;
 
 pub(crate) use calls::VARIADIC;
+pub(crate) use distinct_from::{as_operators, test_of};
 pub(crate) use from::ROWS_FROM;
 pub(crate) use literals::{cast_to_float, cast_to_numeric, is_number};
 pub(crate) use names::{displayed_name, function_name, output_name, repeated_name};

@@ -28,6 +28,19 @@ pub(super) fn typed_by_casts(column: &mut [&mut Expr]) -> bool {
         }
         return true;
     }
+    if casts.iter().all(|of| is_network(of)) {
+        let fits = |expr: &&mut Expr| is_null(expr) || is_text(expr) || cast_type(expr).is_some();
+        if same || !column.iter().all(fits) {
+            return false;
+        }
+        // A network beside addresses is one.
+        let of = casts.iter().find(|of| of.to_string().eq_ignore_ascii_case("inet"));
+        let of = of.map_or(first, |of| (*of).clone());
+        for expr in column.iter_mut().filter(|expr| cast_type(expr) != Some(&of)) {
+            cast(expr, of.clone());
+        }
+        return true;
+    }
     if casts.iter().all(|of| is_bits(of)) {
         for expr in column.iter_mut().filter(|expr| !same && !is_null(expr)) {
             cast(expr, any_bits());
@@ -77,6 +90,15 @@ fn cast_type(expr: &Expr) -> Option<&DataType> {
 
 fn is_null(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(value) if value.value == Value::Null)
+}
+
+fn is_text(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)))
+}
+
+fn is_network(of: &DataType) -> bool {
+    let named = |name: &str| ["inet", "cidr"].iter().any(|own| name.eq_ignore_ascii_case(own));
+    matches!(of, DataType::Custom(name, arguments) if arguments.is_empty() && named(&name.to_string()))
 }
 
 fn is_string(of: &DataType) -> bool {

@@ -184,12 +184,14 @@ fn trimmed(expr: Expr) -> Expr {
     string::rtrim().call(vec![expr, lit(" ")])
 }
 
-/// INTERSECT and EXCEPT are joins. Beside a `char(n)` on their left, a string's blanks do not count.
+/// INTERSECT and EXCEPT are joins. Beside a `char(n)` on their left, a string's blanks do not count; networks beside addresses are
+/// such.
 pub(super) fn blankless(mut join: Join) -> Result<Transformed<LogicalPlan>> {
     let of_sets = matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
         && join.null_equality == NullEquality::NullEqualsNull;
     let mut changed = false;
     if of_sets {
+        changed = addressed(&mut join)?;
         for (left, right) in &mut join.on {
             let types = (known(left, join.left.schema()), known(right, join.right.schema()));
             let string = types
@@ -208,6 +210,29 @@ pub(super) fn blankless(mut join: Join) -> Result<Transformed<LogicalPlan>> {
         }
     }
     Ok(Transformed::new_transformed(LogicalPlan::Join(join), changed))
+}
+
+/// Makes addresses of the networks that a set operation compares with such; whether there were any.
+fn addressed(join: &mut Join) -> Result<bool> {
+    let mut changed = false;
+    let pairs = join.on.clone();
+    for (left, right) in &pairs {
+        let types = (known(left, join.left.schema()), known(right, join.right.schema()));
+        let (side, column) = match types {
+            (Some(SqlType::Cidr), Some(SqlType::Inet)) => (&mut join.left, left),
+            (Some(SqlType::Inet), Some(SqlType::Cidr)) => (&mut join.right, right),
+            _ => continue,
+        };
+        let Expr::Column(column) = column else { continue };
+        let wanted = side.schema().maybe_index_of_column(column);
+        let width = side.schema().fields().len();
+        let types: Vec<Option<SqlType>> = (0..width)
+            .map(|at| (Some(at) == wanted).then_some(SqlType::Inet))
+            .collect();
+        *side = with_addresses(side.clone(), &types)?;
+        changed = true;
+    }
+    Ok(changed)
 }
 
 /// A query's literal as a value of the type that it is compared with, which DataFusion has no cast to; None: it is none.
