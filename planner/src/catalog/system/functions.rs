@@ -487,6 +487,9 @@ fn schema_of(binder: &Binder, oid: i64) -> Option<String> {
     if [PG_CATALOG_OID, INFORMATION_SCHEMA_OID].map(i64::from).contains(&oid) {
         return None;
     }
+    if (i64::from(INFORMATION_SCHEMA_OID)..FIRST_OID).contains(&oid) {
+        return Some("information_schema".to_string());
+    }
     let relation = find(binder, oid).map(|relation| relation.schema_name().to_string());
     let of_type = || {
         let mut types = binder.snapshot.objects().values().filter_map(types::identity);

@@ -9,9 +9,11 @@ use super::{
     rights, settings, texts, types, usage, zones,
 };
 use crate::catalog::bind::Binder;
+use crate::pg::parse::parse_expression;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use std::sync::Arc;
+use datafusion::sql::sqlparser::ast::Expr;
 use tenon_storage::{
     CheckOption, Composite, ExpressionIndex, Generated, Index, IndexKind, Object, ObjectKey, Partition, Relation,
     Secured, Sequence, SqlType, TableVersion,
@@ -598,7 +600,11 @@ pub(super) fn shown_default(binder: &Binder, sql_type: SqlType, default: &str) -
             let name = if name == "character" { "bpchar" } else { &name };
             format!("{default}::{name}")
         }
-        _ => default.to_string(),
+        // Operators of two operands stand in parentheses.
+        _ => match parse_expression(default) {
+            Ok(Expr::BinaryOp { .. }) => format!("({default})"),
+            _ => default.to_string(),
+        },
     }
 }
 
@@ -689,8 +695,15 @@ fn indexes(binder: &Binder) -> Vec<Row> {
                     .map(|order| i64::from(order.descending) | i64::from(order.nulls_first) << 1);
                 (positions(key), bits.collect())
             }
-            // No column of the table is a key.
-            ShownKeys::Expressions(_) => (zeros.clone(), zeros.clone()),
+            // 0 where a key is no column.
+            ShownKeys::Expressions(own) => {
+                let columns = &shown.table.definition().columns;
+                let position = |key: &String| {
+                    let at = columns.iter().position(|column| names_column(key, &column.name));
+                    at.map_or(0, |at| at as i64 + 1)
+                };
+                (own.keys.iter().map(position).collect(), zeros.clone())
+            }
         };
         let mut row = row! {
             "indexrelid": shown.oid,
@@ -708,6 +721,14 @@ fn indexes(binder: &Binder) -> Vec<Row> {
             "indisready": true,
             "indislive": true,
             "indisreplident": false,
+/// Whether an expression, as an index keeps it, is that column alone.
+fn names_column(expression: &str, column: &str) -> bool {
+    match expression.strip_prefix('"').and_then(|quoted| quoted.strip_suffix('"')) {
+        Some(quoted) => quoted.replace("\"\"", "\"") == column,
+        None => expression.to_lowercase() == column,
+    }
+}
+
             "indkey": positions,
             "indcollation": zeros,
             "indclass": match shown.of {
@@ -718,8 +739,8 @@ fn indexes(binder: &Binder) -> Vec<Row> {
         };
         if let ShownKeys::Expressions(own) = shown.of {
             row.extend(row! {
-                "indexprs": own.keys.join(", "),
-                "indpred": own.predicate.clone(),
+                "indexprs": (!expressions.is_empty()).then(|| expressions.join(", ")),
+                "indpred": own.predicate.as_ref().map(|predicate| format!("({predicate})")),
             });
         }
         row
@@ -752,6 +773,9 @@ fn constraints(binder: &Binder) -> Vec<Row> {
             "contypid": 0_i64,
             "conindid": key.oid,
             "conparentid": 0_i64,
+            let columns = &shown.table.definition().columns;
+            let is_column = |key: &String| columns.iter().any(|column| names_column(key, &column.name));
+            let expressions: Vec<&str> = own.keys.iter().filter(|key| !is_column(key)).map(String::as_str).collect();
             "confrelid": 0_i64,
             "confupdtype": " ",
             "confdeltype": " ",

@@ -35,6 +35,7 @@ pub(super) fn applies(from: &DataType) -> bool {
             | DataType::Binary
             | DataType::BinaryView
             | DataType::List(_)
+            | DataType::LargeList(_)
             | DataType::Struct(_)
     )
 }
@@ -152,6 +153,21 @@ fn texts(values: &ArrayRef, conventions: &Conventions) -> Result<ArrayRef> {
                 match nested {
                     true => write_nested(own, out),
                     false => write_array(own, out),
+                }
+            })
+        }
+        // int2vector and oidvector.
+        DataType::LargeList(_) => {
+            let lists = values.as_list::<i64>();
+            let (items, offsets) = (output(lists.values(), conventions)?, lists.value_offsets());
+            let items = items.as_string_view();
+            let rows = (0..lists.len()).map(|row| lists.is_valid(row).then_some(row));
+            collect(rows, |row, out| {
+                for (nth, at) in (offsets[row] as usize..offsets[row + 1] as usize).enumerate() {
+                    if nth > 0 {
+                        out.push(' ');
+                    }
+                    out.push_str(items.value(at));
                 }
             })
         }
