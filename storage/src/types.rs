@@ -467,6 +467,14 @@ impl SqlType {
         self.data_type() == DataType::Utf8View
     }
 
+    /// Whether values are compared by a collation: texts and arrays of such, but not json.
+    pub fn is_collated(self) -> bool {
+        match self {
+            SqlType::Array(of) => of.element().is_collated(),
+            of => matches!(of.oid(), 19 | 25 | 1042 | 1043),
+        }
+    }
+
     /// `bit` and `bit varying`.
     pub fn is_bits(self) -> bool {
         self.data_type() == BITS

@@ -2,6 +2,7 @@
 //! names are found.
 
 pub(crate) mod bounds;
+pub(crate) mod collations;
 pub(crate) mod conventions;
 pub(crate) mod dialect;
 pub mod error;

@@ -16,6 +16,7 @@ pub(crate) mod select;
 mod subscripts;
 pub(crate) mod width;
 
+use crate::pg::collations;
 use crate::pg::dialect::TenonDialect;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::lex;
@@ -184,6 +185,9 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
                 }),
             };
             let mut parsed = parsed.map_err(|error| syntax_error(text, &tokens, error))?;
+            if names(&tokens, "collate") {
+                collations::check(&tokens, |token| position(text, token.span.start))?;
+            }
             if let Kind::Sql(tree) = &mut parsed {
                 tokens::only::note(tree.as_mut());
                 search_cycle::expand(tree, &clauses)?;

@@ -17,6 +17,9 @@ pub struct ColumnDef {
     pub generated: Option<Generated>,
     /// The domain that it was declared with: schema and name. Its conditions are checked as the domain says now.
     pub domain: Option<(String, String)>,
+    /// The collation that it was declared with, which sorts as all do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collation: Option<String>,
 }
 
 /// Where a column's values come from.
@@ -48,6 +51,7 @@ impl ColumnDef {
             default: None,
             generated: None,
             domain: None,
+            collation: None,
         }
     }
 

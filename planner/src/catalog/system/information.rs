@@ -2,7 +2,7 @@
 //!
 //! More than 400 lines because it is a table of views, a few lines each.
 
-use super::relations::{Column, columns, keyed, relations, shown_default};
+use super::relations::{Column, collation_name, columns, keyed, relations, shown_default};
 use super::rights;
 use super::rows::{self, Row, row};
 use super::{checks, foreign_keys, names};
@@ -98,6 +98,9 @@ pub(super) fn table(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableP
                 ("numeric_precision_radix", "int"),
                 ("numeric_scale", "int"),
                 ("datetime_precision", "int"),
+                ("collation_catalog", "text"),
+                ("collation_schema", "text"),
+                ("collation_name", "text"),
                 ("udt_catalog", "text"),
                 ("udt_schema", "text"),
                 ("udt_name", "text"),
@@ -355,6 +358,7 @@ fn column_row(binder: &Binder, relation: &Relation, number: usize, column: &Colu
     };
     let is_computed = column.generated == Some(Generated::Stored);
     let is_identity = column.generated.is_some() && !is_computed;
+    let collation = collation_name(column);
     row! {
         "table_catalog": database,
         "table_schema": relation.schema_name(),
@@ -377,6 +381,9 @@ fn column_row(binder: &Binder, relation: &Relation, number: usize, column: &Colu
         "numeric_precision_radix": number_format.map(|(_, radix, _)| radix),
         "numeric_scale": number_format.and_then(|(_, _, scale)| scale),
         "datetime_precision": fraction,
+        "collation_catalog": collation.map(|_| database.to_string()),
+        "collation_schema": collation.map(|_| super::PG_CATALOG.to_string()),
+        "collation_name": collation.map(str::to_string),
         "udt_catalog": database,
         "udt_schema": match of {
             SqlType::Enum(of) => of.schema_name.as_str(),

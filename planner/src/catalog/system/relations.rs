@@ -9,11 +9,12 @@ use super::{
     rights, settings, texts, types, usage, zones,
 };
 use crate::catalog::bind::Binder;
+use crate::pg::collations;
 use crate::pg::parse::parse_expression;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
-use std::sync::Arc;
 use datafusion::sql::sqlparser::ast::Expr;
+use std::sync::Arc;
 use tenon_storage::{
     CheckOption, Composite, ExpressionIndex, Generated, Index, IndexKind, Object, ObjectKey, Partition, Relation,
     Secured, Sequence, SqlType, TableVersion,
@@ -35,6 +36,7 @@ pub(super) fn rows(binder: &Binder, name: &str) -> Option<Vec<Row>> {
         "pg_attrdef" => defaults(binder),
         "pg_index" => indexes(binder),
         "pg_constraint" => constraints(binder),
+        "pg_collation" => all_collations(),
         "pg_database" => databases(binder),
         "pg_roles" => rights::roles(binder, false),
         "pg_authid" => rights::roles(binder, true),
@@ -427,6 +429,8 @@ pub(super) struct Column<'a> {
     pub generated: Option<Generated>,
     /// The schema and name of the domain that it has been declared with.
     pub domain: Option<&'a (String, String)>,
+    /// The collation that it has been declared with, by its name.
+    pub collation: Option<&'a str>,
 }
 
 pub(super) fn columns(relation: &Relation) -> Vec<Column<'_>> {
@@ -441,6 +445,7 @@ pub(super) fn columns(relation: &Relation) -> Vec<Column<'_>> {
                     default: column.default.as_deref(),
                     generated: column.generated,
                     domain: column.domain.as_ref(),
+                    collation: column.collation.as_deref(),
                 })
                 .collect()
         }
@@ -455,6 +460,7 @@ pub(super) fn columns(relation: &Relation) -> Vec<Column<'_>> {
                     default: None,
                     generated: None,
                     domain: None,
+                    collation: None,
                 })
                 .collect()
         }
@@ -481,15 +487,44 @@ fn composite_columns<'a>(binder: &Binder, of: &'a Composite) -> Vec<(Column<'a>,
             default: None,
             generated: None,
             domain: None,
+            collation: None,
         };
         Some((column, own.or(sql_type.map(SqlType::oid))?))
     };
     of.columns.iter().filter_map(column).collect()
 }
 
-/// Whether values are compared by a collation: json's are not.
-fn is_collated(sql_type: SqlType) -> bool {
-    sql_type.is_string() && matches!(sql_type.oid(), 25 | 1042 | 1043)
+/// The collation of a column, where it is not the default one.
+pub(super) fn collation_name<'a>(column: &Column<'a>) -> Option<&'a str> {
+    match column.sql_type {
+        SqlType::Name => Some(column.collation.unwrap_or("C")),
+        _ => column.collation,
+    }
+}
+
+/// The oid of the collation by which a column's values are compared; 0 where they are by none.
+fn collation_of(column: &Column<'_>) -> i64 {
+    match column.sql_type {
+        of if !of.is_collated() => 0,
+        _ => collations::oid(collation_name(column)),
+    }
+}
+
+fn all_collations() -> Vec<Row> {
+    let row = |own: &collations::Collation| {
+        row! {
+            "oid": own.oid,
+            "collname": own.name,
+            "collnamespace": i64::from(PG_CATALOG_OID),
+            "collowner": 10_i64,
+            "collprovider": own.provider,
+            "collisdeterministic": true,
+            "collencoding": own.encoding,
+            "collcollate": own.locale.map(str::to_string),
+            "collctype": own.locale.map(str::to_string),
+        }
+    };
+    collations::ALL.iter().map(row).collect()
 }
 
 fn attributes(binder: &Binder) -> Vec<Row> {
@@ -528,7 +563,7 @@ fn attributes(binder: &Binder) -> Vec<Row> {
                 SqlType::Array(of) => of.dimensions() as i64,
                 _ => 0,
             },
-            "attcollation": if is_collated(column.sql_type) { 100_i64 } else { 0 },
+            "attcollation": collation_of(column),
             "attacl": rights::column_acl(binder, relation, column.name),
         }
     };
@@ -679,6 +714,14 @@ impl<'a> ShownIndex<'a> {
     }
 }
 
+/// Whether an expression, as an index keeps it, is that column alone.
+fn names_column(expression: &str, column: &str) -> bool {
+    match expression.strip_prefix('"').and_then(|quoted| quoted.strip_suffix('"')) {
+        Some(quoted) => quoted.replace("\"\"", "\"") == column,
+        None => expression.to_lowercase() == column,
+    }
+}
+
 fn indexes(binder: &Binder) -> Vec<Row> {
     let index = |shown: ShownIndex<'_>| {
         let zeros = vec![0; shown.keys];
@@ -721,14 +764,6 @@ fn indexes(binder: &Binder) -> Vec<Row> {
             "indisready": true,
             "indislive": true,
             "indisreplident": false,
-/// Whether an expression, as an index keeps it, is that column alone.
-fn names_column(expression: &str, column: &str) -> bool {
-    match expression.strip_prefix('"').and_then(|quoted| quoted.strip_suffix('"')) {
-        Some(quoted) => quoted.replace("\"\"", "\"") == column,
-        None => expression.to_lowercase() == column,
-    }
-}
-
             "indkey": positions,
             "indcollation": zeros,
             "indclass": match shown.of {
@@ -738,6 +773,9 @@ fn names_column(expression: &str, column: &str) -> bool {
             "indoption": options,
         };
         if let ShownKeys::Expressions(own) = shown.of {
+            let columns = &shown.table.definition().columns;
+            let is_column = |key: &String| columns.iter().any(|column| names_column(key, &column.name));
+            let expressions: Vec<&str> = own.keys.iter().filter(|key| !is_column(key)).map(String::as_str).collect();
             row.extend(row! {
                 "indexprs": (!expressions.is_empty()).then(|| expressions.join(", ")),
                 "indpred": own.predicate.as_ref().map(|predicate| format!("({predicate})")),
@@ -773,9 +811,6 @@ fn constraints(binder: &Binder) -> Vec<Row> {
             "contypid": 0_i64,
             "conindid": key.oid,
             "conparentid": 0_i64,
-            let columns = &shown.table.definition().columns;
-            let is_column = |key: &String| columns.iter().any(|column| names_column(key, &column.name));
-            let expressions: Vec<&str> = own.keys.iter().filter(|key| !is_column(key)).map(String::as_str).collect();
             "confrelid": 0_i64,
             "confupdtype": " ",
             "confdeltype": " ",

@@ -18,11 +18,12 @@ use tenon_storage::roles::{BOOTSTRAP, EVERYBODY};
 use tenon_storage::{Grant, Relation, Role, Secured, privilege};
 
 /// Tables of which PostgreSQL ships rows that are this database's own here.
-pub(super) const OWN_ROWS: [&str; 5] = [
+pub(super) const OWN_ROWS: [&str; 6] = [
     "pg_authid",
     "pg_auth_members",
     "pg_default_acl",
     "pg_db_role_setting",
+    "pg_collation",
     "pg_rewrite",
 ];
 

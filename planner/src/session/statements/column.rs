@@ -271,6 +271,7 @@ async fn retype(
     let mut columns = definition.columns.clone();
     columns[at].sql_type = wanted;
     columns[at].domain = None;
+    columns[at].collation = None;
     if let Some(using) = using {
         let places = ("transform expression", "transform expressions");
         defaults::refuse_sets(using, places.0, places.1)?;

@@ -2,11 +2,12 @@
 
 use super::{constraints, defaults, sequence};
 use crate::catalog::bind::{Target, fold, parts};
+use crate::pg::collations;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::definition::SequenceOptions;
 use crate::pg::parse::identity;
 use crate::session::Session;
-use datafusion::sql::sqlparser::ast::{self, CheckConstraint, ColumnOption, ForeignKeyConstraint, Ident};
+use datafusion::sql::sqlparser::ast::{self, CheckConstraint, ColumnOption, ForeignKeyConstraint, Ident, ObjectName};
 use tenon_storage::{ColumnDef, Generated, IndexDef, SequenceDef, SequenceOwner, SqlType, TableVersion, quote};
 
 /// A sequence that a column is declared with: serial or an identity.
@@ -102,6 +103,9 @@ pub(super) fn column_definition(
                 declared.unique = Some(constraints::unique_index(vec![out.name.clone()], name));
             }
             ColumnOption::Check(check) => declared.checks.push((option.name.clone(), check.clone())),
+            ColumnOption::Collation(name) if identity::sequence_named(name).is_none() => {
+                out.collation = collation(name, own_type)?;
+            }
             ColumnOption::Collation(_) | ColumnOption::Comment(_) => {}
             ColumnOption::Generated {
                 generated_as,
@@ -236,4 +240,18 @@ fn quoted_name(session: &Session, place: &Target, name: &str) -> String {
     } else {
         format!("{}.{}", quote::identifier(&place.schema), quote::identifier(name))
     }
+}
+
+/// The collation of a column, where it is not that of its type; 42804 where the type has none.
+fn collation(name: &ObjectName, of: SqlType) -> Result<Option<String>> {
+    let found = collations::named(name)?;
+    if !of.is_collated() {
+        let message = format!("collations are not supported by type {}", of.base_name());
+        return Err(SqlError::new(state::DATATYPE_MISMATCH, message));
+    }
+    let own = match of {
+        SqlType::Name => "C",
+        _ => collations::DEFAULT,
+    };
+    Ok((found.name != own).then(|| found.name.to_string()))
 }
