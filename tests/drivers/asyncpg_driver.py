@@ -16,6 +16,39 @@ def expect(found, wanted):
     assert found == wanted, f"{found!r} instead of {wanted!r}"
 
 
+async def batches(conn):
+    """executemany is one transaction: of one that stops early, by an error of the server or of the client, nothing stays."""
+    await conn.execute("CREATE TABLE batch (a int PRIMARY KEY, b text)")
+    insert = "INSERT INTO batch VALUES ($1, $2)"
+
+    def short():
+        for at in range(40):
+            yield at, "z" * 30_000
+        raise KeyError("no more")
+
+    wide = [(at, "x" * 30_000) for at in range(40)]
+    for rows, error in [
+        ([(1, "a"), (2, "b"), (1, "c"), (3, "d")], asyncpg.UniqueViolationError),
+        (wide + wide[:1] + wide, asyncpg.UniqueViolationError),
+        ([(1, "a"), ("x", "b")], asyncpg.DataError),
+        (short(), KeyError),
+    ]:
+        try:
+            await conn.executemany(insert, rows)
+        except error:
+            expect(await conn.fetchval("SELECT count(*) FROM batch"), 0)
+        else:
+            raise AssertionError(f"no {error.__name__}")
+    async with conn.transaction():
+        try:
+            async with conn.transaction():
+                await conn.executemany(insert, [(1, "a"), (1, "b")])
+        except asyncpg.UniqueViolationError:
+            pass
+        await conn.executemany(insert, [(1, "a"), (2, "b")])
+    expect(await conn.fetchval("SELECT count(*) FROM batch"), 2)
+
+
 async def main():
     conn = await asyncpg.connect(**CONNECT)
     await conn.execute("CREATE TABLE t (id int, name text, pay numeric(10, 2), born date, at timestamptz, key uuid, raw bytea)")
@@ -25,6 +58,7 @@ async def main():
     expect(tuple(await conn.fetchrow("SELECT * FROM t WHERE id = $1", 1)), row)
     await conn.executemany("INSERT INTO t (id, name) VALUES ($1, $2)", [(i, f"n{i}") for i in range(2, 102)])
     expect(await conn.fetchval("SELECT count(*) FROM t WHERE name LIKE 'n%'"), 101)
+    await batches(conn)
     statement = await conn.prepare("SELECT name FROM t WHERE id = $1")
     expect(await statement.fetchval(5), "n5")
     expect([a.name for a in statement.get_attributes()], ["name"])

@@ -9,7 +9,7 @@ use crate::pg::functions::notify::{Action, Pending, Queued};
 use crate::pg::outcome::Outcome;
 use datafusion::sql::sqlparser::ast;
 use parking_lot::Mutex;
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
@@ -78,7 +78,8 @@ pub(crate) struct Channels {
 #[derive(Debug)]
 pub(crate) struct Listening {
     inbox: Arc<Inbox>,
-    channels: BTreeSet<String>,
+    /// In the order in which it began to listen.
+    channels: Vec<String>,
     /// Shared with the statement that runs.
     pub pending: Arc<Pending>,
 }
@@ -87,7 +88,7 @@ impl Channels {
     pub fn session(&self) -> Listening {
         Listening {
             inbox: Inbox::new(self.queued.clone()),
-            channels: BTreeSet::new(),
+            channels: Vec::new(),
             pending: Arc::new(Pending::new(self.queued.clone())),
         }
     }
@@ -100,13 +101,14 @@ impl Channels {
         for action in actions {
             match action {
                 Action::Listen(channel) => {
-                    if listening.channels.insert(channel.clone()) {
+                    if !listening.channels.contains(&channel) {
+                        listening.channels.push(channel.clone());
                         let of = listeners.entry(channel).or_default();
                         of.insert(number, listening.inbox.clone());
                     }
                 }
                 Action::Unlisten(channel) => {
-                    listening.channels.remove(&channel);
+                    listening.channels.retain(|own| *own != channel);
                     forget(&mut listeners, number, &channel);
                 }
                 Action::UnlistenAll => {
@@ -126,6 +128,7 @@ impl Channels {
                 }
             }
         }
+        listening.pending.listens_to(&listening.channels);
         for notification in told {
             let of = listeners.get(&notification.channel).into_iter().flatten();
             of.for_each(|(_, inbox)| inbox.put(notification.clone()));

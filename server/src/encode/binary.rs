@@ -123,10 +123,10 @@ impl Column<'_> {
         }
     }
 
-    /// Text types travel as their bytes; `jsonb` has a version byte before them.
+    /// Text types travel as their bytes; `jsonb` and `jsonpath` have a version byte before them.
     #[inline]
     fn write_string(&self, value: &str, out: &mut Vec<u8>) -> Result<()> {
-        if self.oid == oid::JSONB {
+        if matches!(self.oid, oid::JSONB | oid::JSONPATH) {
             out.push(1);
         }
         // The one byte of `"char"` is there even where the text is empty.

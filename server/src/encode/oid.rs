@@ -41,9 +41,11 @@ pub const NUMERIC: u32 = 1700;
 pub const REGCLASS: u32 = 2205;
 pub const REGTYPE: u32 = 2206;
 pub const RECORD: u32 = 2249;
+pub const VOID: u32 = 2278;
 pub const RECORD_ARRAY: u32 = 2287;
 pub const UUID: u32 = 2950;
 pub const JSONB: u32 = 3802;
+pub const JSONPATH: u32 = 4072;
 
 /// Array type and element type, both ways round.
 const ARRAYS: &[(u32, u32)] = &[
@@ -78,6 +80,7 @@ const ARRAYS: &[(u32, u32)] = &[
     (RECORD_ARRAY, RECORD),
     (2951, UUID),
     (3807, JSONB),
+    (4073, JSONPATH),
     // Ranges and multiranges.
     (3905, 3904),
     (3907, 3906),
@@ -142,6 +145,7 @@ pub fn type_size(oid: u32) -> i16 {
         INTERVAL | UUID => 16,
         NAME => 64,
         UNKNOWN => -2,
+        VOID => 4,
         own if EnumType::newest(own).is_some_and(|of| of.oid == own) => 4,
         _ => -1,
     }

@@ -449,7 +449,7 @@ impl Inliner<'_> {
             None => Expr::Subquery(first_row(query)),
         };
         let value = match result.as_str() {
-            "void" => null(),
+            "void" => cast(null(), "void")?,
             result if result.starts_with("any") => value,
             result => cast_bare(value, result)?,
         };
@@ -681,7 +681,7 @@ fn of_types(query: Box<Query>, columns: &[TableAliasColumnDef]) -> Result<Box<Qu
 
 /// What a function gives that returns nothing: as many rows as it is called, or none.
 fn without_value(query: Box<Query>, set: bool) -> Result<Box<Query>> {
-    let null = SelectItem::UnnamedExpr(cast(null(), "text")?);
+    let null = SelectItem::UnnamedExpr(cast(null(), "void")?);
     let mut query = first_row(over(query, Vec::new(), vec![null]));
     if set && let SetExpr::Select(select) = query.body.as_mut() {
         select.selection = Some(Expr::Value(Value::Boolean(false).into()));

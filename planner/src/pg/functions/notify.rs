@@ -77,6 +77,8 @@ impl Queued {
 #[derive(Debug)]
 pub(crate) struct Pending {
     actions: Mutex<(Vec<Action>, usize)>,
+    /// What the session listens to.
+    channels: Mutex<Vec<String>>,
     queued: Arc<Queued>,
 }
 
@@ -84,6 +86,7 @@ impl Pending {
     pub fn new(queued: Arc<Queued>) -> Self {
         Self {
             actions: Mutex::default(),
+            channels: Mutex::default(),
             queued,
         }
     }
@@ -102,6 +105,14 @@ impl Pending {
         *all += bytes;
         actions.push(action);
         Ok(())
+    }
+
+    pub fn channels(&self) -> Vec<String> {
+        self.channels.lock().clone()
+    }
+
+    pub fn listens_to(&self, channels: &[String]) {
+        *self.channels.lock() = channels.to_vec();
     }
 
     pub fn take(&self) -> Vec<Action> {

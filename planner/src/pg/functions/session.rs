@@ -29,6 +29,9 @@ use tenon_storage::datetime::{DAY_US, timestamp_to_char, timetz_bytes};
 use tenon_storage::{DatabaseState, Relation};
 use tokio_util::sync::CancellationToken;
 
+/// What the session listens to, as an array. A name that no client can write.
+pub(crate) const CHANNELS: &str = "\u{1}channels";
+
 /// What a statement's functions may know of its session.
 #[derive(Debug)]
 pub(crate) struct Facts {
@@ -183,6 +186,7 @@ impl Facts {
             "set_config" => Kind::SetConfig,
             "pg_sleep" => Kind::Sleep,
             "current_schemas" => Kind::CurrentSchemas,
+            CHANNELS => Kind::Channels,
             "pg_cancel_backend" => Kind::Cancel,
             "pg_terminate_backend" => Kind::Terminate,
             "pg_reload_conf" => Kind::Reload,
@@ -207,6 +211,7 @@ enum Kind {
     SetConfig,
     Sleep,
     CurrentSchemas,
+    Channels,
     Cancel,
     Terminate,
     Reload,
@@ -225,6 +230,7 @@ impl Kind {
             Kind::Sleep => Signature::exact(vec![DataType::Float64], Volatility::Volatile),
             Kind::CurrentSchemas => Signature::exact(vec![DataType::Boolean], Volatility::Stable),
             Kind::Reload => Signature::nullary(Volatility::Volatile),
+            Kind::Channels => Signature::nullary(Volatility::Stable),
             // A number that is written is an int8 here.
             Kind::Cancel => Signature::one_of(
                 vec![exact(vec![DataType::Int32]), exact(vec![DataType::Int64])],
@@ -272,6 +278,7 @@ impl ScalarUDFImpl for SessionFunction {
             Kind::SetConfig => "set_config",
             Kind::Sleep => "pg_sleep",
             Kind::CurrentSchemas => "current_schemas",
+            Kind::Channels => CHANNELS,
             Kind::Cancel => "pg_cancel_backend",
             Kind::Terminate => "pg_terminate_backend",
             Kind::Reload => "pg_reload_conf",
@@ -284,7 +291,7 @@ impl ScalarUDFImpl for SessionFunction {
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.kind {
-            Kind::CurrentSchemas => DataType::new_list(DataType::Utf8View, true),
+            Kind::CurrentSchemas | Kind::Channels => DataType::new_list(DataType::Utf8View, true),
             Kind::Cancel | Kind::Terminate | Kind::Reload => DataType::Boolean,
             _ => DataType::Utf8View,
         })
@@ -364,13 +371,18 @@ impl ScalarUDFImpl for SessionFunction {
             Kind::Reload => Ok(ColumnarValue::Scalar(reloaded(&self.facts)?.into())),
             Kind::CurrentSchemas => {
                 let all = matches!(&args.args[0], ColumnarValue::Scalar(ScalarValue::Boolean(Some(true))));
-                let schemas = self.facts.schemas(all).into_iter();
-                let schemas: Vec<ScalarValue> = schemas.map(|name| ScalarValue::Utf8View(Some(name))).collect();
-                let list = ScalarValue::new_list_nullable(&schemas, &DataType::Utf8View);
-                Ok(ColumnarValue::Scalar(ScalarValue::List(list)))
+                Ok(texts(self.facts.schemas(all)))
             }
+            Kind::Channels => Ok(texts(self.facts.notifications.channels())),
         }
     }
+}
+
+/// An array of texts.
+fn texts(texts: Vec<String>) -> ColumnarValue {
+    let texts = texts.into_iter().map(|text| ScalarValue::Utf8View(Some(text)));
+    let list = ScalarValue::new_list_nullable(&texts.collect::<Vec<_>>(), &DataType::Utf8View);
+    ColumnarValue::Scalar(ScalarValue::List(list))
 }
 
 /// Work that keeps its thread for long, while what else the thread would do is done by another.

@@ -191,6 +191,7 @@ impl ScalarUDFImpl for TypeOf {
             2205 => Some("regclass"),
             2206 => Some("regtype"),
             2278 => Some("void"),
+            4072 => Some("jsonpath"),
             _ => None,
         });
         let name = match field.data_type() {

@@ -1,11 +1,15 @@
 //! Calls of functions that are something else here: casts, operators, lists of arguments, forms of Unicode.
 
 use super::spellings::call;
+use crate::pg::functions::session::CHANNELS;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArguments, Ident, ObjectName, Value,
 };
 use tenon_storage::SqlType;
+
+/// The function that returns what the session listens to, one a row.
+pub(super) const LISTENING: &str = "pg_listening_channels";
 
 /// What a call means, where it is not the function of its name.
 pub(super) fn respelled(function: &mut Function) -> Option<Expr> {
@@ -19,6 +23,9 @@ pub(super) fn respelled(function: &mut Function) -> Option<Expr> {
     }
     if name == "pg_typeof" && matches!(arguments(function)?.as_slice(), [only] if is_string(only)) {
         return Some(Expr::Value(Value::SingleQuotedString("unknown".into()).into()));
+    }
+    if name == LISTENING && arguments(function)?.is_empty() {
+        return Some(call("unnest", vec![call(CHANNELS, Vec::new())]));
     }
     number_strings(&name, function);
     if name == "parse_ident" {

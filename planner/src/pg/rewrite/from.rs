@@ -1,5 +1,8 @@
 //! Functions in FROM: every one may refer to what stands before it, and is called as its table where it has no alias.
 
+use super::calls::LISTENING;
+use crate::pg::functions::session::CHANNELS;
+use crate::pg::names::fold;
 use crate::pg::walk::Visit;
 use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, ObjectNamePart, TableAlias, TableFactor, Visitor};
 use std::ops::ControlFlow;
@@ -44,6 +47,28 @@ pub(super) fn function(factor: &mut TableFactor) {
         columns: Vec::new(),
         at: None,
     });
+    if let TableFactor::Function {
+        name,
+        args,
+        alias,
+        with_ordinality,
+        ..
+    } = factor
+        && args.is_empty()
+        && refers_to_channels(name)
+    {
+        *factor = TableFactor::UNNEST {
+            alias: alias.take(),
+            array_exprs: vec![super::call(CHANNELS, Vec::new())],
+            with_offset: false,
+            with_offset_alias: None,
+            with_ordinality: *with_ordinality,
+        };
+    }
+}
+
+fn refers_to_channels(name: &ObjectName) -> bool {
+    matches!(name.0.as_slice(), [ObjectNamePart::Identifier(name)] if fold(name) == LISTENING)
 }
 
 /// `pg_catalog.unnest` is `unnest`: the functions are one flat space here.

@@ -20,6 +20,13 @@ pub(super) fn respell(expr: &mut Expr) {
                 *expr = call(json::PATH, vec![take(inner)]);
                 return;
             }
+            // Whatever a text says, it is nothing.
+            if matches!(data_type, DataType::Custom(name, _) if name.to_string().eq_ignore_ascii_case("void"))
+                && let Expr::Value(value) = inner.as_mut()
+                && let Value::SingleQuotedString(text) = &mut value.value
+            {
+                text.clear();
+            }
             dimension_cast(inner, data_type);
         }
         Expr::Function(function) => {

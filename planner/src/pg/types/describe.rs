@@ -98,6 +98,7 @@ pub(crate) fn array_oid(element: u32) -> u32 {
         2249 => 2287,
         2950 => 2951,
         3802 => 3807,
+        4072 => 4073,
         own => match SqlType::range_of_oid(own) {
             Some(of) => SqlType::Array(ArrayType::of_items(of)).oid(),
             None => EnumType::newest(own).map_or(1009, |of| of.array_oid),
@@ -115,7 +116,7 @@ pub(crate) fn type_for_oid(oid: u32) -> Option<Field> {
         21 => known(SqlType::Int2),
         23 => known(SqlType::Int4),
         26 | 24 | 2205 | 2206 | 4089 => Some(Field::new("", DataType::UInt32, true)),
-        18 | 25 | 705 | 1042 => known(SqlType::Text),
+        18 | 25 | 705 | 1042 | 2278 | 4072 => known(SqlType::Text),
         19 => known(SqlType::Name),
         1043 => known(SqlType::Varchar),
         114 => known(SqlType::Json),

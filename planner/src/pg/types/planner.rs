@@ -58,6 +58,7 @@ fn catalog_type(declared: &Ast) -> Option<(u32, DataType)> {
         "regrole" => (4096, DataType::UInt32),
         "\"char\"" => (18, DataType::Utf8View),
         "unknown" => (705, DataType::Utf8View),
+        "void" => (2278, DataType::Utf8View),
         _ => return None,
     })
 }

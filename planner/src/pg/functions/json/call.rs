@@ -1,9 +1,11 @@
 //! Functions that are given by what they make of one row's arguments.
 
+use super::path::PATH;
 use crate::pg::conventions;
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
 use crate::pg::functions::array::type_name;
+use crate::pg::types::OID_KEY;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Int32Array, LargeStringArray, ListBuilder, StringViewArray,
     StringViewBuilder, StructBuilder,
@@ -20,6 +22,9 @@ use tenon_storage::SqlType;
 use tenon_storage::datetime::Conventions;
 use tenon_storage::json::Json;
 use tenon_storage::parse::{Invalid, check_json};
+
+/// The oid of `jsonpath`, whose values are their texts.
+const JSONPATH_OID: u32 = 4072;
 
 /// What an argument is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -270,6 +275,10 @@ impl ScalarUDFImpl for Function {
         };
         Ok(Arc::new(match json {
             true => SqlType::Json.field(self.name(), true),
+            false if self.call.name == PATH => {
+                let metadata = [(OID_KEY.to_string(), JSONPATH_OID.to_string())].into();
+                Field::new(self.name(), self.return_type(&types)?, true).with_metadata(metadata)
+            }
             false => Field::new(self.name(), self.return_type(&types)?, true),
         }))
     }
