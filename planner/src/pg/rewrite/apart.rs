@@ -9,9 +9,9 @@ use crate::pg::functions::aggregate::names::is_aggregate;
 use crate::pg::names::fold;
 use crate::pg::walk::{VisitMut, expressions, taken};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, GroupByExpr,
-    Ident, NamedWindowDefinition, NamedWindowExpr, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Value,
-    VisitorMut, WindowType,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident,
+    NamedWindowDefinition, NamedWindowExpr, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr,
+    Value, VisitorMut, WindowType,
 };
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -95,9 +95,9 @@ struct Found {
 }
 
 impl Found {
-    /// What tells its value from others of its name.
-    fn value(&self) -> String {
-        unqualified(&self.spelt).to_string()
+    /// What tells its value from others of its name: a tree, since texts lack parentheses.
+    fn value(&self) -> Expr {
+        unqualified(&self.spelt)
     }
 
     /// Whether DataFusion may give both the same name: columns without a relation may be of any.
@@ -164,7 +164,7 @@ impl Named<'_> {
         for (_, mut same) in self.found.into_iter().filter(|(_, same)| same.len() > 1) {
             // What has neither casts nor parentheses stays.
             same.sort_by_key(|found| found.spelt.to_string() != found.bare.to_string() && !is_star(&found.spelt));
-            let mut values: Vec<String> = Vec::new();
+            let mut values: Vec<Expr> = Vec::new();
             for found in &same {
                 let value = found.value();
                 if !values.contains(&value) {
@@ -282,7 +282,11 @@ fn wrapped(expr: &Expr, first: &Expr, times: usize) -> Option<Expr> {
         return Some(coalesced(expr, times));
     };
     let (parts, others) = (parts(own), self::parts(other));
-    let differs = |at: usize, own: &Expr| others.get(at).is_none_or(|other| unqualified(own) != unqualified(other));
+    let differs = |at: usize, own: &Expr| {
+        others
+            .get(at)
+            .is_none_or(|other| unqualified(own) != unqualified(other))
+    };
     let differing = parts.iter().enumerate().find(|(at, own)| differs(*at, own));
     let argument = differing.map(|(_, own)| (*own).clone())?;
     let mut exchange = Exchange {
