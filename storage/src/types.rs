@@ -405,6 +405,7 @@ impl SqlType {
             (1266, _) if (0..=6).contains(&typmod) => SqlType::TimeTzOf(typmod as u8),
             (1114, _) if (0..=6).contains(&typmod) => SqlType::TimestampOf(typmod as u8),
             (1184, _) if (0..=6).contains(&typmod) => SqlType::TimestampTzOf(typmod as u8),
+            _ if let Some(of) = SqlType::range_of_oid(oid) => of,
             _ if oid >= OIDS_OF_OBJECTS => {
                 let version = u32::try_from(typmod).ok()?;
                 let of = EnumType::of_version(version).filter(|of| of.oid == oid);
@@ -413,7 +414,6 @@ impl SqlType {
                     None => SqlType::Composite(CompositeType::at(version).filter(|of| of.oid() == oid)?),
                 }
             }
-            _ if let Some(of) = SqlType::range_of_oid(oid) => of,
             _ => *SCALARS.iter().find(|known| known.oid() == oid)?,
         })
     }
@@ -543,6 +543,10 @@ impl fmt::Display for SqlType {
                 digits.map_or(Ok(()), |digits| write!(f, "({digits})"))
             }
             SqlType::Enum(of) => f.write_str(&crate::quote::identifier(&of.name)),
+            SqlType::Range(of @ RangeType::User(_)) => f.write_str(&crate::quote::identifier(of.name())),
+            SqlType::Multirange(of @ RangeType::User(_)) => {
+                f.write_str(&crate::quote::identifier(of.multirange_name()))
+            }
             SqlType::Composite(of) => f.write_str(&crate::quote::identifier(of.name())),
             SqlType::Array(of) => of.fmt(f),
             other => f.write_str(other.base_name()),
@@ -572,6 +576,8 @@ fn stored(of: SqlType) -> String {
             let own = serde_json::to_string(of.describe()).unwrap_or_default();
             format!("composite {own}")
         }
+        SqlType::Range(RangeType::User(of)) => format!("range {}", of.oid),
+        SqlType::Multirange(RangeType::User(of)) => format!("range {}", of.multirange_oid),
         SqlType::Array(of) => stored(of.element()) + &"[]".repeat(of.dimensions()),
         other => other.to_string(),
     }
@@ -584,6 +590,9 @@ fn from_stored(text: &str) -> Option<SqlType> {
     if let Some(own) = text.strip_prefix("composite ") {
         let own: Described = serde_json::from_str(own).ok()?;
         return Some(SqlType::Composite(CompositeType::described(own)));
+    }
+    if let Some(oid) = text.strip_prefix("range ") {
+        return SqlType::range_of_oid(oid.parse().ok()?);
     }
     match text.strip_prefix("enum ") {
         Some(own) => {

@@ -9,8 +9,8 @@ import psycopg
 from psycopg import sql
 from psycopg.types.composite import CompositeInfo, register_composite
 from psycopg.types.json import Json
-from psycopg.types.multirange import Int4Multirange, MultirangeInfo
-from psycopg.types.range import DateRange, Int4Range, NumericRange, RangeInfo
+from psycopg.types.multirange import Int4Multirange, Multirange, MultirangeInfo, register_multirange
+from psycopg.types.range import DateRange, Int4Range, NumericRange, Range, RangeInfo, register_range
 
 DSN = os.environ["TENON_DSN"]
 
@@ -41,6 +41,16 @@ with psycopg.connect(DSN, autocommit=True) as conn:
     expect((found.oid, found.array_oid, found.subtype_oid), (3910, 3911, 1184))
     found = MultirangeInfo.fetch(conn, "nummultirange")
     expect((found.oid, found.range_oid, found.subtype_oid), (4532, 3906, 1700))
+    conn.execute("CREATE TYPE words AS RANGE (subtype = text)")
+    conn.execute("CREATE TABLE spoken (w words, ws words[], m words_multirange)")
+    register_range(RangeInfo.fetch(conn, "words"), conn)
+    register_multirange(MultirangeInfo.fetch(conn, "words_multirange"), conn)
+    spoken = (Range("a b", 'c"d', "[]"), [Range("", "x"), None, Range(empty=True)], Multirange([Range("a", "b"), Range("x", None)]))
+    for form in ("%b", "%t", "%s"):
+        # psycopg calls a list of these an array of texts where it is binary.
+        conn.execute(f"INSERT INTO spoken VALUES ({form}, %t, {form})", spoken)
+    for binary in (False, True):
+        expect(conn.cursor(binary=binary).execute("SELECT * FROM spoken").fetchall(), [spoken] * 3)
     columns = sql.SQL(", ").join(map(sql.Identifier, ROW))
     places = sql.SQL(", ").join(sql.Placeholder() * len(ROW))
     insert = sql.SQL("INSERT INTO things ({}) VALUES ({})").format(columns, places)

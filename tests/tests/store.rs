@@ -30,6 +30,9 @@ const OBJECTS: &str = "
     CREATE TYPE mood AS ENUM ('sad', 'happy');
     ALTER TYPE mood ADD VALUE 'so so' BEFORE 'happy';
     CREATE DOMAIN positive AS int CHECK (VALUE > 0);
+    CREATE TYPE words AS RANGE (subtype = text);
+    CREATE TABLE spans (id int PRIMARY KEY, w words, ws words[], m words_multirange DEFAULT '{[a,b)}');
+    INSERT INTO spans SELECT g, words(g::text, NULL), ARRAY[words('1', '9' || g), NULL] FROM generate_series(1, 300) g;
     CREATE SCHEMA other;
     CREATE TABLE people (id serial PRIMARY KEY, name text NOT NULL DEFAULT 'nobody', born date, m mood, n numeric(10, 2),
         wide numeric, tags text[], j jsonb, p positive, at timestamptz, CHECK (name <> 'x'));
@@ -59,7 +62,7 @@ const OBJECTS: &str = "
     CREATE TEMP TABLE mine (a int);";
 
 /// What is asked of them, before and after.
-const QUESTIONS: [&str; 12] = [
+const QUESTIONS: [&str; 14] = [
     "SELECT * FROM people ORDER BY id",
     "SELECT count(*), min(m), max(m) FROM people",
     "SELECT * FROM sad_people ORDER BY id LIMIT 20",
@@ -67,6 +70,8 @@ const QUESTIONS: [&str; 12] = [
     "SELECT tableoid::regclass, * FROM other.ranges ORDER BY a",
     "SELECT * FROM other.low ORDER BY a",
     "SELECT twice(21)",
+    "SELECT id, w, ws, m, pg_typeof(m) FROM spans ORDER BY w",
+    "SELECT words('a', 'c') @> 'b'::text, typtype FROM pg_type WHERE typname LIKE '%words%' ORDER BY typname",
     "SELECT obj_description('people'::regclass)",
     "SELECT enumlabel FROM pg_enum ORDER BY enumsortorder",
     "SELECT conname, convalidated, pg_get_constraintdef(oid) FROM pg_constraint WHERE contype = 'f' ORDER BY conname",

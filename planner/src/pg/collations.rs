@@ -75,8 +75,9 @@ pub(crate) fn named(name: &ObjectName) -> Result<&'static Collation> {
             parts.last().map(String::as_str).unwrap_or_default()
         );
         let names = ALL.map(|own| format!("\"{}\"", own.name)).join(", ");
-        SqlError::new(state::UNDEFINED_OBJECT, message)
-            .hint(format!("Texts sort by code point. Collations by which they do are {names}."))
+        SqlError::new(state::UNDEFINED_OBJECT, message).hint(format!(
+            "Texts sort by code point. Collations by which they do are {names}."
+        ))
     })
 }
 

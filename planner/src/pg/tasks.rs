@@ -185,6 +185,15 @@ impl<F: Future> Drop for Task<F> {
     }
 }
 
+/// Work that keeps its thread for long, while what else the thread would do is done by another.
+pub(crate) fn elsewhere<T>(work: impl FnOnce() -> T) -> T {
+    let handle = tokio::runtime::Handle::try_current();
+    match handle.map(|handle| handle.runtime_flavor()) {
+        Ok(tokio::runtime::RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
 //! `pg_type.oid` of the built-in types that the wire knows, and what RowDescription says of them.
 
 use arrow::datatypes::DataType;
-use tenon_storage::range::is_range;
+use tenon_storage::range::{UserRange, is_range};
 use tenon_storage::{EnumType, SqlType};
 
 pub const BOOL: u32 = 16;
@@ -112,7 +112,8 @@ pub fn address(oid: u32) -> Option<SqlType> {
 
 /// The element type of an array type.
 pub fn element_of(array: u32) -> Option<u32> {
-    ARRAYS.iter().find(|(a, _)| *a == array).map(|(_, element)| *element)
+    let built_in = ARRAYS.iter().find(|(a, _)| *a == array).map(|(_, element)| *element);
+    built_in.or_else(|| UserRange::element_of(array).map(SqlType::oid))
 }
 
 /// The composite type whose arrays' type has an oid, which is the one behind its own.

@@ -4,6 +4,7 @@ use super::kept_settings::KeptSettings;
 use super::rights::{DefaultGrants, Rights, Secured};
 use super::roles::Role;
 use crate::enum_type::EnumType;
+use crate::range::UserRange;
 use crate::types::SqlType;
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
@@ -67,6 +68,8 @@ pub enum Object {
     Domain(Arc<Domain>),
     Composite(Arc<Composite>),
     Enum(&'static EnumType),
+    /// Under the name of the ranges, and under that of their multiranges, where it is true.
+    Range(&'static UserRange, bool),
     Function(Arc<Function>),
     Role(Arc<Role>),
     Comment(Arc<str>),
@@ -85,6 +88,7 @@ impl PartialEq for Object {
             (Object::Domain(a), Object::Domain(b)) => Arc::ptr_eq(a, b),
             (Object::Composite(a), Object::Composite(b)) => Arc::ptr_eq(a, b),
             (Object::Enum(a), Object::Enum(b)) => a == b,
+            (Object::Range(a, a_multi), Object::Range(b, b_multi)) => std::ptr::eq(*a, *b) && a_multi == b_multi,
             (Object::Function(a), Object::Function(b)) => Arc::ptr_eq(a, b),
             (Object::Role(a), Object::Role(b)) => Arc::ptr_eq(a, b),
             (Object::Comment(a), Object::Comment(b)) => Arc::ptr_eq(a, b),
@@ -103,6 +107,8 @@ impl Object {
             Object::Domain(own) => Some((own.oid, Secured::Type)),
             Object::Composite(own) => Some((own.oid, Secured::Type)),
             Object::Enum(own) => Some((own.oid, Secured::Type)),
+            Object::Range(own, false) => Some((own.oid, Secured::Type)),
+            Object::Range(own, true) => Some((own.multirange_oid, Secured::Type)),
             Object::Function(own) => Some((own.oid, Secured::Function)),
             Object::Role(_)
             | Object::Comment(_)

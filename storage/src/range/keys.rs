@@ -1,8 +1,9 @@
-//! Values of bounds as keys: bytes in the order of the values, with one key for equal values.
+//! Values of bounds as keys: bytes in the order of the values, with one key for equal values, none of which begins another.
 
 use super::RangeType;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::numeric::{Numeric, column, compare_key};
+use crate::types::SqlType;
 use arrow::array::*;
 use arrow::datatypes::*;
 use std::sync::Arc;
@@ -26,12 +27,43 @@ fn to_i64(key: &[u8]) -> i64 {
         .map_or(0, |key| (u64::from_be_bytes(key) ^ (1 << 63)) as i64)
 }
 
+/// Of the order of floats, in which NaN is the last and -0 is 0.
+fn of_f64(value: f64) -> [u8; 8] {
+    let value = if value.is_nan() { f64::NAN.abs() } else { value + 0.0 };
+    let bits = value.to_bits();
+    let ordered = match bits >> 63 {
+        0 => bits ^ (1 << 63),
+        _ => !bits,
+    };
+    ordered.to_be_bytes()
+}
+
+fn to_f64(key: &[u8]) -> f64 {
+    let ordered = key.try_into().map_or(0, u64::from_be_bytes);
+    f64::from_bits(match ordered >> 63 {
+        0 => !ordered,
+        _ => ordered ^ (1 << 63),
+    })
+}
+
+/// No text has it: what is behind the end of one.
+const END_OF_TEXT: u8 = 0;
+
+fn to_text(key: &[u8]) -> String {
+    let text = key.strip_suffix(&[END_OF_TEXT]).unwrap_or(key);
+    String::from_utf8_lossy(text).into_owned()
+}
+
 /// How many of some bytes are the key that they begin with.
 pub(super) fn key_length(of: RangeType, bytes: &[u8]) -> Option<usize> {
-    match of {
-        RangeType::Int4 | RangeType::Date => Some(4),
-        RangeType::Int8 | RangeType::Ts | RangeType::TsTz => Some(8),
-        RangeType::Num => Numeric::key_length(bytes),
+    match of.subtype() {
+        SqlType::Int2 | SqlType::Int4 | SqlType::Date => Some(4),
+        SqlType::Numeric => Numeric::key_length(bytes),
+        SqlType::Text | SqlType::Varchar => Some(bytes.iter().position(|byte| *byte == END_OF_TEXT)? + 1),
+        other => match other.data_type() {
+            DataType::FixedSizeBinary(width) => usize::try_from(width).ok(),
+            _ => Some(8),
+        },
     }
 }
 
@@ -60,7 +92,7 @@ pub(super) fn next(of: RangeType, key: &[u8]) -> Result<Option<Vec<u8>>> {
                 Some(of_i32(next).to_vec())
             }
         },
-        RangeType::Num | RangeType::Ts | RangeType::TsTz => None,
+        RangeType::Num | RangeType::Ts | RangeType::TsTz | RangeType::User(_) => None,
     })
 }
 
@@ -79,30 +111,69 @@ pub fn bounds(of: RangeType, array: &dyn Array) -> Result<Vec<Option<Vec<u8>>>> 
     if *array.data_type() == DataType::Null {
         return Ok(vec![None; array.len()]);
     }
-    Ok(match of {
-        RangeType::Int4 => keys!(Int32Type, of_i32),
-        RangeType::Int8 => keys!(Int64Type, of_i64),
-        RangeType::Date => keys!(Date32Type, of_i32),
-        RangeType::Ts | RangeType::TsTz => keys!(TimestampMicrosecondType, of_i64),
-        RangeType::Num => {
-            let wrong = || StorageError::internal(format!("bounds of type {}", array.data_type()));
+    let wrong = || StorageError::internal(format!("bounds of type {}", array.data_type()));
+    Ok(match of.subtype() {
+        SqlType::Int2 => keys!(Int16Type, |value| of_i32(i32::from(value))),
+        SqlType::Int4 => keys!(Int32Type, of_i32),
+        SqlType::Int8 => keys!(Int64Type, of_i64),
+        SqlType::Float4 => keys!(Float32Type, |value| of_f64(f64::from(value))),
+        SqlType::Float8 => keys!(Float64Type, of_f64),
+        SqlType::Date => keys!(Date32Type, of_i32),
+        SqlType::Time => keys!(Time64MicrosecondType, of_i64),
+        SqlType::Timestamp | SqlType::TimestampTz => keys!(TimestampMicrosecondType, of_i64),
+        SqlType::Text | SqlType::Varchar => {
+            let texts = arrow::compute::cast(array, &DataType::Utf8View).map_err(|_| wrong())?;
+            let key = |text: &str| [text.as_bytes(), &[END_OF_TEXT]].concat();
+            texts.as_string_view().iter().map(|text| text.map(key)).collect()
+        }
+        SqlType::Numeric => {
             let values = column::Values::of(array).ok_or_else(wrong)?;
             let key = |value: Numeric| compare_key(&value.to_bytes()).to_vec();
             values.iter().map(|value| value.map(key)).collect()
+        }
+        _ => {
+            let values = array.as_fixed_size_binary_opt().ok_or_else(wrong)?;
+            values.iter().map(|value| value.map(<[u8]>::to_vec)).collect()
         }
     })
 }
 
 /// The array of the bounds of some keys.
 pub fn bound_array<'a>(of: RangeType, keys: impl ExactSizeIterator<Item = Option<&'a [u8]>>) -> ArrayRef {
-    match of {
-        RangeType::Int4 => Arc::new(keys.map(|key| key.map(to_i32)).collect::<Int32Array>()),
-        RangeType::Date => Arc::new(keys.map(|key| key.map(to_i32)).collect::<Date32Array>()),
-        RangeType::Int8 => Arc::new(keys.map(|key| key.map(to_i64)).collect::<Int64Array>()),
-        RangeType::Ts | RangeType::TsTz => {
+    match of.subtype() {
+        SqlType::Int2 => Arc::new(
+            keys.map(|key| key.map(|key| to_i32(key) as i16))
+                .collect::<Int16Array>(),
+        ),
+        SqlType::Int4 => Arc::new(keys.map(|key| key.map(to_i32)).collect::<Int32Array>()),
+        SqlType::Date => Arc::new(keys.map(|key| key.map(to_i32)).collect::<Date32Array>()),
+        SqlType::Int8 => Arc::new(keys.map(|key| key.map(to_i64)).collect::<Int64Array>()),
+        SqlType::Float4 => Arc::new(
+            keys.map(|key| key.map(|key| to_f64(key) as f32))
+                .collect::<Float32Array>(),
+        ),
+        SqlType::Float8 => Arc::new(keys.map(|key| key.map(to_f64)).collect::<Float64Array>()),
+        SqlType::Time => Arc::new(keys.map(|key| key.map(to_i64)).collect::<Time64MicrosecondArray>()),
+        SqlType::Timestamp | SqlType::TimestampTz => {
             let values: TimestampMicrosecondArray = keys.map(|key| key.map(to_i64)).collect();
             Arc::new(values.with_data_type(of.subtype().data_type()))
         }
-        RangeType::Num => column::collect(keys.map(|key| key.map(Numeric::of_key))),
+        SqlType::Text | SqlType::Varchar => Arc::new(keys.map(|key| key.map(to_text)).collect::<StringViewArray>()),
+        SqlType::Numeric => column::collect(keys.map(|key| key.map(Numeric::of_key))),
+        other => {
+            let width = match other.data_type() {
+                DataType::FixedSizeBinary(width) => width,
+                _ => 0,
+            };
+            let mut values = FixedSizeBinaryBuilder::new(width);
+            for key in keys {
+                // Of a key of another width none is made.
+                match key.filter(|key| key.len() == width as usize) {
+                    Some(key) if values.append_value(key).is_ok() => {}
+                    _ => values.append_null(),
+                }
+            }
+            Arc::new(values.finish())
+        }
     }
 }

@@ -13,6 +13,7 @@ mod keys;
 mod multi;
 mod span;
 mod text;
+mod user;
 mod wire;
 
 pub use bytes::{of_bytes, ranges_of_bytes, to_bytes};
@@ -23,15 +24,15 @@ pub use multi::{
 };
 pub use span::{Bound, Span, contiguous, make, minus};
 pub use text::{parse, write_text};
+pub(crate) use user::stored;
+use user::{MARK, carrier};
+pub use user::{NewRange, UserRange, takes_bounds};
 pub use wire::{read_wire, write_wire};
 
 use crate::types::SqlType;
 use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, StructArray};
-use arrow::datatypes::{DataType, Field, Fields};
+use arrow::datatypes::{DataType, Fields};
 use std::sync::Arc;
-
-/// What the names of the fields begin with.
-const MARK: char = '\u{1}';
 
 /// A type of ranges, by what its bounds are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,9 +43,11 @@ pub enum RangeType {
     TsTz,
     Date,
     Int8,
+    User(&'static UserRange),
 }
 
 impl RangeType {
+    /// Those that are built in.
     pub const ALL: [RangeType; 6] = [
         RangeType::Int4,
         RangeType::Num,
@@ -63,6 +66,7 @@ impl RangeType {
             RangeType::TsTz => SqlType::TimestampTz,
             RangeType::Date => SqlType::Date,
             RangeType::Int8 => SqlType::Int8,
+            RangeType::User(of) => of.subtype,
         }
     }
 
@@ -74,6 +78,7 @@ impl RangeType {
             RangeType::TsTz => "tstzrange",
             RangeType::Date => "daterange",
             RangeType::Int8 => "int8range",
+            RangeType::User(of) => &of.name,
         }
     }
 
@@ -85,6 +90,7 @@ impl RangeType {
             RangeType::TsTz => "tstzmultirange",
             RangeType::Date => "datemultirange",
             RangeType::Int8 => "int8multirange",
+            RangeType::User(of) => &of.multirange_name,
         }
     }
 
@@ -97,6 +103,7 @@ impl RangeType {
             RangeType::TsTz => ("tstzrange[]", "tstzmultirange[]"),
             RangeType::Date => ("daterange[]", "datemultirange[]"),
             RangeType::Int8 => ("int8range[]", "int8multirange[]"),
+            RangeType::User(of) => (&of.array_names.0, &of.array_names.1),
         }
     }
 
@@ -109,6 +116,7 @@ impl RangeType {
             RangeType::TsTz => ("_tstzrange", "_tstzmultirange"),
             RangeType::Date => ("_daterange", "_datemultirange"),
             RangeType::Int8 => ("_int8range", "_int8multirange"),
+            RangeType::User(of) => (&of.array_type_names.0, &of.array_type_names.1),
         }
     }
 
@@ -121,6 +129,7 @@ impl RangeType {
             RangeType::TsTz => (3910, 3911),
             RangeType::Date => (3912, 3913),
             RangeType::Int8 => (3926, 3927),
+            RangeType::User(of) => (of.oid, of.array_oid),
         }
     }
 
@@ -133,6 +142,7 @@ impl RangeType {
             RangeType::TsTz => (4534, 6153),
             RangeType::Date => (4535, 6155),
             RangeType::Int8 => (4536, 6157),
+            RangeType::User(of) => (of.multirange_oid, of.multirange_array_oid),
         }
     }
 
@@ -142,11 +152,17 @@ impl RangeType {
     }
 
     pub fn data_type(self) -> DataType {
-        carrier(self.name())
+        match self {
+            RangeType::User(of) => carrier(&of.oid.to_string()),
+            of => carrier(of.name()),
+        }
     }
 
     pub fn multirange_data_type(self) -> DataType {
-        carrier(self.multirange_name())
+        match self {
+            RangeType::User(of) => carrier(&of.multirange_oid.to_string()),
+            of => carrier(of.multirange_name()),
+        }
     }
 
     /// The type of a range.
@@ -171,11 +187,6 @@ pub fn is_range(data_type: &DataType) -> bool {
     SqlType::range_of(data_type).is_some()
 }
 
-fn carrier(name: &str) -> DataType {
-    let field = Field::new(format!("{MARK}{name}"), DataType::LargeBinary, true);
-    DataType::Struct(Fields::from(vec![field]))
-}
-
 impl SqlType {
     /// The type of ranges or multiranges that an Arrow type is.
     pub fn range_of(data_type: &DataType) -> Option<SqlType> {
@@ -184,7 +195,8 @@ impl SqlType {
         };
         let [field] = &fields[..] else { return None };
         let name = field.name().strip_prefix(MARK)?;
-        SqlType::range_of_name(name).filter(|_| *field.data_type() == DataType::LargeBinary)
+        let own = SqlType::range_of_name(name).or_else(|| UserRange::of_oid(name.parse().ok()?));
+        own.filter(|_| *field.data_type() == DataType::LargeBinary)
     }
 
     pub fn is_range(self) -> bool {
@@ -199,7 +211,7 @@ impl SqlType {
         }
     }
 
-    /// The type of ranges or multiranges of a name.
+    /// The built-in type of ranges or multiranges of a name.
     pub fn range_of_name(name: &str) -> Option<SqlType> {
         RangeType::ALL.into_iter().find_map(|of| match name {
             name if name == of.name() => Some(SqlType::Range(of)),
@@ -210,11 +222,12 @@ impl SqlType {
 
     /// Of ranges and multiranges: the type of that oid.
     pub fn range_of_oid(oid: u32) -> Option<SqlType> {
-        RangeType::ALL.into_iter().find_map(|of| match oid {
+        let own = RangeType::ALL.into_iter().find_map(|of| match oid {
             oid if oid == of.oids().0 => Some(SqlType::Range(of)),
             oid if oid == of.multirange_oids().0 => Some(SqlType::Multirange(of)),
             _ => None,
-        })
+        });
+        own.or_else(|| UserRange::of_oid(oid))
     }
 }
 

@@ -2,14 +2,14 @@
 
 use super::keys::{bound_array, bounds};
 use super::{Bound, RangeType, Span, make, of_bytes, of_ranges, ranges_of_bytes, to_bytes, write_ranges};
-use crate::datetime::{Conventions, write_date, write_timestamp, write_timestamptz};
+use crate::datetime::{Conventions, shown, write_date, write_timestamp, write_timestamptz};
 use crate::error::{ErrorKind, Result, StorageError};
+use crate::float_text::{write_f32, write_f64};
 use crate::numeric::Numeric;
 use crate::parse::parse_scalar_by;
 use crate::types::SqlType;
 use arrow::array::AsArray;
-use arrow::datatypes::{Date32Type, Int32Type, Int64Type, TimestampMicrosecondType};
-use std::io::Write;
+use arrow::datatypes::{Date32Type, Float32Type, Float64Type, TimestampMicrosecondType};
 
 fn is_blank(c: char) -> bool {
     c.is_ascii_whitespace() || c == '\u{b}'
@@ -191,34 +191,32 @@ fn write_bound(of: RangeType, key: Option<&[u8]>, conventions: &Conventions, out
     let Some(key) = key else { return };
     let array = bound_array(of, std::iter::once(Some(key)));
     let mut text = Vec::new();
-    // Writing to memory does not fail.
-    let _ = match of {
-        RangeType::Int4 => write!(text, "{}", array.as_primitive::<Int32Type>().value(0)),
-        RangeType::Int8 => write!(text, "{}", array.as_primitive::<Int64Type>().value(0)),
-        RangeType::Num => write!(text, "{}", Numeric::of_key(key)),
-        RangeType::Date => {
-            write_date(array.as_primitive::<Date32Type>().value(0), conventions, &mut text);
-            Ok(())
-        }
-        RangeType::Ts => {
+    match of.subtype() {
+        SqlType::Numeric => text.extend(Numeric::of_key(key).to_string().bytes()),
+        SqlType::Float4 => write_f32(array.as_primitive::<Float32Type>().value(0), &mut text),
+        SqlType::Float8 => write_f64(array.as_primitive::<Float64Type>().value(0), &mut text),
+        SqlType::Date => write_date(array.as_primitive::<Date32Type>().value(0), conventions, &mut text),
+        SqlType::Timestamp => {
             let us = array.as_primitive::<TimestampMicrosecondType>().value(0);
             write_timestamp(us, conventions, &mut text);
-            Ok(())
         }
-        RangeType::TsTz => {
+        SqlType::TimestampTz => {
             let us = array.as_primitive::<TimestampMicrosecondType>().value(0);
             write_timestamptz(us, conventions, &mut text);
-            Ok(())
         }
-    };
-    // No bound has a character that is escaped.
-    let special = |byte: &u8| is_blank(char::from(*byte)) || b"()[],\"\\".contains(byte);
-    match text.iter().any(special) {
-        true => {
-            out.push(b'"');
-            out.extend_from_slice(&text);
-            out.push(b'"');
-        }
-        false => out.extend_from_slice(&text),
+        SqlType::Text | SqlType::Varchar => text.extend(array.as_string_view().value(0).bytes()),
+        _ => text.extend(shown(array.as_ref(), 0).bytes()),
     }
+    let special = |byte: &u8| is_blank(char::from(*byte)) || b"()[],\"\\".contains(byte);
+    if !text.is_empty() && !text.iter().any(special) {
+        return out.extend_from_slice(&text);
+    }
+    out.push(b'"');
+    for byte in text {
+        if matches!(byte, b'"' | b'\\') {
+            out.push(byte);
+        }
+        out.push(byte);
+    }
+    out.push(b'"');
 }

@@ -5,11 +5,15 @@ use super::keys::{bound_array, bounds};
 use super::{Bound, RangeType, Span, make, of_bytes, of_ranges, ranges_of_bytes, to_bytes, write_ranges};
 use crate::datetime::wire::{date_to_wire, timestamp_to_wire};
 use crate::error::{ErrorKind, Result, StorageError};
+use crate::network;
 use crate::numeric::Numeric;
 use crate::parse::decode_scalar;
 use crate::types::SqlType;
 use arrow::array::AsArray;
-use arrow::datatypes::{Date32Type, Int32Type, Int64Type, TimestampMicrosecondType};
+use arrow::datatypes::{
+    Date32Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, Time64MicrosecondType,
+    TimestampMicrosecondType,
+};
 
 const EMPTY: u8 = 0x01;
 const LOWER_INCLUSIVE: u8 = 0x02;
@@ -68,18 +72,25 @@ fn write_range(of: RangeType, range: Option<&Span>, out: &mut Vec<u8>) {
 
 fn write_bound(of: RangeType, key: &[u8], out: &mut Vec<u8>) {
     let array = bound_array(of, std::iter::once(Some(key)));
-    match of {
-        RangeType::Int4 => out.extend_from_slice(&array.as_primitive::<Int32Type>().value(0).to_be_bytes()),
-        RangeType::Int8 => out.extend_from_slice(&array.as_primitive::<Int64Type>().value(0).to_be_bytes()),
-        RangeType::Num => Numeric::of_key(key).write_wire(out),
-        RangeType::Date => {
+    match of.subtype() {
+        SqlType::Int2 => out.extend_from_slice(&array.as_primitive::<Int16Type>().value(0).to_be_bytes()),
+        SqlType::Int4 => out.extend_from_slice(&array.as_primitive::<Int32Type>().value(0).to_be_bytes()),
+        SqlType::Int8 => out.extend_from_slice(&array.as_primitive::<Int64Type>().value(0).to_be_bytes()),
+        SqlType::Float4 => out.extend_from_slice(&array.as_primitive::<Float32Type>().value(0).to_be_bytes()),
+        SqlType::Float8 => out.extend_from_slice(&array.as_primitive::<Float64Type>().value(0).to_be_bytes()),
+        SqlType::Time => out.extend_from_slice(&array.as_primitive::<Time64MicrosecondType>().value(0).to_be_bytes()),
+        SqlType::Text | SqlType::Varchar => out.extend_from_slice(array.as_string_view().value(0).as_bytes()),
+        SqlType::Numeric => Numeric::of_key(key).write_wire(out),
+        SqlType::Date => {
             let days = array.as_primitive::<Date32Type>().value(0);
             out.extend_from_slice(&date_to_wire(days).to_be_bytes());
         }
-        RangeType::Ts | RangeType::TsTz => {
+        SqlType::Timestamp | SqlType::TimestampTz => {
             let us = array.as_primitive::<TimestampMicrosecondType>().value(0);
             out.extend_from_slice(&timestamp_to_wire(us).to_be_bytes());
         }
+        SqlType::Uuid => out.extend_from_slice(key),
+        other => network::write_wire(other, key, out),
     }
 }
 

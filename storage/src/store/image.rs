@@ -11,6 +11,7 @@ use crate::catalog::{
 };
 use crate::enum_type::EnumType;
 use crate::error::{Result, StorageError};
+use crate::range::UserRange;
 use crate::segment::Segment;
 use arrow::datatypes::SchemaRef;
 use arrow::ipc::reader::StreamReader;
@@ -58,6 +59,7 @@ pub(super) enum ObjectImage {
     Domain(Arc<Domain>),
     Composite(Arc<Composite>),
     Enum(#[serde(with = "crate::enum_type::stored")] &'static EnumType),
+    Range(#[serde(with = "crate::range::stored")] &'static UserRange, bool),
     Function(Arc<Function>),
     Role(Arc<Role>),
     Comment(Arc<str>),
@@ -138,6 +140,7 @@ impl ObjectImage {
             Object::Domain(own) => ObjectImage::Domain(own.clone()),
             Object::Composite(own) => ObjectImage::Composite(own.clone()),
             Object::Enum(own) => ObjectImage::Enum(own),
+            Object::Range(own, multi) => ObjectImage::Range(own, *multi),
             Object::Function(own) => ObjectImage::Function(own.clone()),
             Object::Role(own) => ObjectImage::Role(own.clone()),
             Object::Comment(own) => ObjectImage::Comment(own.clone()),
@@ -152,6 +155,7 @@ impl ObjectImage {
             ObjectImage::Domain(own) => Object::Domain(own),
             ObjectImage::Composite(own) => Object::Composite(own),
             ObjectImage::Enum(own) => Object::Enum(own),
+            ObjectImage::Range(own, multi) => Object::Range(own, multi),
             ObjectImage::Function(own) => Object::Function(own),
             ObjectImage::Role(own) => Object::Role(own),
             ObjectImage::Comment(own) => Object::Comment(own),
@@ -177,10 +181,10 @@ impl Delta {
                 DiffItem::Remove(key, _) => delta.objects_gone.push(key.clone()),
             }
         }
-        // What names an enum's version is read behind it.
+        // What names an enum's version, or the oid of a type of ranges, is read behind it.
         delta
             .objects
-            .sort_by_key(|(_, object)| !matches!(object, ObjectImage::Enum(_)));
+            .sort_by_key(|(_, object)| !matches!(object, ObjectImage::Enum(_) | ObjectImage::Range(..)));
         let mut before: HashMap<u32, &Relation> = HashMap::new();
         let mut after: Vec<&Relation> = Vec::new();
         let none = SchemaEntry::new(0);

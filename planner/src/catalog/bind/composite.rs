@@ -3,14 +3,18 @@
 use super::{Binder, parts};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::to_datafusion;
+use crate::pg::functions::foreign::is_foreign;
 use crate::pg::parse::parse_expression;
 use crate::pg::types::planner::{PgTypePlanner, WRITTEN, sql_type};
 use crate::pg::types::{ARRAY_OID_KEY, OID_KEY};
 use datafusion::arrow::datatypes::{DataType as Arrow, Field, FieldRef, Fields};
+use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::ScalarUDF;
 use datafusion::logical_expr::planner::TypePlanner;
-use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType, Expr, ObjectName};
+use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType, Expr, Ident, ObjectName};
 use std::sync::Arc;
 use tenon_storage::composite_type::within;
+use tenon_storage::range::{RangeType, UserRange};
 use tenon_storage::{ArrayType, Attribute, Composite, CompositeType, EnumType, Object, ObjectKey, SqlType, quote};
 
 /// A type as it stands in a statement, from its text.
@@ -46,6 +50,37 @@ impl Binder {
     /// The enum type that a name stands for.
     pub(crate) fn enum_named(&self, name: &ObjectName) -> Option<&'static EnumType> {
         self.type_named(parts(name), enum_of)
+    }
+
+    /// The type of ranges that a name stands for, or of whose multiranges it does.
+    pub(crate) fn range_object(&self, name: &ObjectName) -> Option<(&'static UserRange, bool)> {
+        self.type_named(parts(name), |object| match object {
+            Object::Range(of, multi) => Some((*of, *multi)),
+            _ => None,
+        })
+    }
+
+    /// The same as a type.
+    pub(crate) fn range_named(&self, name: &ObjectName) -> Option<SqlType> {
+        let (of, multi) = self.range_object(name)?;
+        Some(match multi {
+            false => SqlType::Range(RangeType::User(of)),
+            true => SqlType::Multirange(RangeType::User(of)),
+        })
+    }
+
+    /// A function that all sessions have, one of the catalogs, or that which makes values of a type of ranges that is called so.
+    pub(super) fn found_function(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        let shared = self.services.state.udf(name).ok().filter(|_| !is_foreign(name));
+        if let Some(own) = shared.or_else(|| crate::catalog::system::function(self, name)) {
+            return Some(own);
+        }
+        let parts = name
+            .split('.')
+            .map(|part| Ident::with_quote('"', part.trim_matches('"')));
+        let of = self.range_named(&ObjectName::from(parts.collect::<Vec<_>>()))?;
+        self.facts.used.store(true, std::sync::atomic::Ordering::Relaxed);
+        Some(Arc::new(crate::pg::functions::range_constructor(of)))
     }
 
     /// A type that columns can have: of the system, an enum, or a composite type of such.
@@ -96,6 +131,7 @@ impl Binder {
             // Only a value itself says its composite type: types of arrays and records are compared without.
             let field = self.field_of_type(item)?.with_name("item");
             match SqlType::from_field(&field) {
+                Some(of) if of.is_range() => return Ok(SqlType::Array(ArrayType::of_items(of)).field("", true)),
                 Some(of @ SqlType::Composite(_)) => {
                     return Ok(SqlType::Array(ArrayType::of_items(of)).field("", true));
                 }
@@ -118,6 +154,12 @@ impl Binder {
             && let Some(of) = self.enum_named(name)
         {
             return Ok(SqlType::Enum(of).field("", true));
+        }
+        if let DataType::Custom(name, arguments) = declared
+            && arguments.is_empty()
+            && let Some(of) = self.range_named(name)
+        {
+            return Ok(of.field("", true));
         }
         if let Some(domain) = self.domain_of(declared) {
             return Ok(domain.base.field("", true));

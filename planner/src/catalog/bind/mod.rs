@@ -36,12 +36,11 @@ use crate::catalog::services::Services;
 use crate::catalog::system;
 use crate::pg::error::{Result as SqlResult, SqlError, state};
 use crate::pg::errors::{from_datafusion, to_datafusion};
-use crate::pg::functions::foreign::is_foreign;
 use crate::pg::functions::session::Facts;
 use crate::pg::identity::Acting;
 use crate::pg::parse::width;
 use crate::pg::planning;
-use crate::pg::rewrite::as_operators;
+use crate::pg::rewrite::with_operators;
 use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::catalog::TableFunctionArgs;
 use datafusion::catalog::cte_worktable::CteWorkTable;
@@ -49,7 +48,6 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::{DFSchema, ScalarValue, SchemaError, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
 use datafusion::logical_expr::simplify::SimplifyContext;
@@ -161,22 +159,20 @@ impl Binder {
         }
     }
 
-    fn plan_once(&self, mut statement: ast::Statement, parameters: Vec<Option<FieldRef>>) -> Result<LogicalPlan> {
-        as_operators(&mut statement);
+    fn plan_once(&self, statement: ast::Statement, parameters: Vec<Option<FieldRef>>) -> Result<LogicalPlan> {
         let planner = SqlToRel::new_with_options(self, self.parser_options());
         let mut context = PlannerContext::new().with_prepare_param_data_types(parameters);
-        planner.sql_statement_to_plan_with_context(statement, &mut context)
+        planner.sql_statement_to_plan_with_context(with_operators(statement), &mut context)
     }
 
     /// Plans an expression over the columns of `schema`.
     pub(crate) fn expression(&self, mut expr: ast::Expr, schema: &DFSchema) -> SqlResult<Expr> {
         records::resolve(self, &mut expr)?;
         inline::inline(self, &mut expr)?;
-        as_operators(&mut expr);
         self.reads.forget();
         let planner = SqlToRel::new_with_options(self, self.parser_options());
         let expr = planner
-            .sql_to_expr(expr, schema, &mut PlannerContext::new())
+            .sql_to_expr(with_operators(expr), schema, &mut PlannerContext::new())
             .map_err(|error| from_datafusion(&error))?;
         reads::check_expression(self, &expr)?;
         Ok(expr)
@@ -360,9 +356,7 @@ impl ContextProvider for Binder {
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
-        let shared = || self.services.state.udf(name).ok().filter(|_| !is_foreign(name));
-        let own = self.facts.function(name).or_else(shared);
-        own.or_else(|| system::function(self, name))
+        self.facts.function(name).or_else(|| self.found_function(name))
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {

@@ -10,6 +10,7 @@ use crate::catalog::bind::Binder;
 use datafusion::datasource::TableProvider;
 use datafusion::error::Result;
 use std::sync::Arc;
+use tenon_storage::range::RangeType;
 use tenon_storage::{CheckOption, Generated, Index, Relation, Sequence, SqlType, TableVersion};
 
 const TABLE_PRIVILEGES: [(&str, &str); 8] = [
@@ -372,7 +373,10 @@ fn column_row(binder: &Binder, relation: &Relation, number: usize, column: &Colu
         "is_nullable": yes_or_no(!column.not_null),
         "data_type": match of {
             SqlType::Array(_) => Some("ARRAY".to_string()),
-            SqlType::Enum(_) | SqlType::Composite(_) => Some("USER-DEFINED".to_string()),
+            SqlType::Enum(_)
+            | SqlType::Composite(_)
+            | SqlType::Range(RangeType::User(_))
+            | SqlType::Multirange(RangeType::User(_)) => Some("USER-DEFINED".to_string()),
             _ => names::format_type(of.oid().into(), None),
         },
         "character_maximum_length": characters.or(bits),
@@ -387,6 +391,7 @@ fn column_row(binder: &Binder, relation: &Relation, number: usize, column: &Colu
         "udt_catalog": database,
         "udt_schema": match of {
             SqlType::Enum(of) => of.schema_name.as_str(),
+            SqlType::Range(RangeType::User(of)) | SqlType::Multirange(RangeType::User(of)) => of.schema_name.as_str(),
             SqlType::Composite(of) => of.schema_name(),
             SqlType::Array(array) if let SqlType::Composite(of) = array.element() => of.schema_name(),
             _ => super::PG_CATALOG,

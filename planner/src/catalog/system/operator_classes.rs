@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{Expr, SelectItem, SetExpr, Statement};
 use tenon_storage::{ExpressionIndex, Index, SqlType, TableDefinition};
 
 /// The class of a type that an index takes where none is named.
-fn default_of(of: SqlType) -> i64 {
+pub(super) fn default_of(of: SqlType) -> i64 {
     match of {
         SqlType::Int4 => 1978,
         SqlType::Int2 => 1979,

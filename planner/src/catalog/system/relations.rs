@@ -15,6 +15,7 @@ use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use datafusion::sql::sqlparser::ast::Expr;
 use std::sync::Arc;
+use tenon_storage::range::RangeType;
 use tenon_storage::{
     CheckOption, Composite, ExpressionIndex, Generated, Index, IndexKind, Object, ObjectKey, Partition, Relation,
     Secured, Sequence, SqlType, TableVersion,
@@ -54,6 +55,7 @@ pub(super) fn rows(binder: &Binder, name: &str) -> Option<Vec<Row>> {
         "pg_partitioned_table" => partitions::partitioned(binder),
         "pg_type" => types::types(binder),
         "pg_enum" => types::labels(binder),
+        "pg_range" => types::of_ranges(binder),
         _ => return None,
     })
 }
@@ -626,7 +628,10 @@ pub(super) fn shown_default(binder: &Binder, sql_type: SqlType, default: &str) -
     let literal = default.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
     let oid = i64::from(sql_type.oid());
     let type_name = match sql_type {
-        SqlType::Enum(_) | SqlType::Composite(_) => types::name(binder, oid),
+        SqlType::Enum(_)
+        | SqlType::Composite(_)
+        | SqlType::Range(RangeType::User(_))
+        | SqlType::Multirange(RangeType::User(_)) => types::name(binder, oid),
         _ => names::format_type(oid, None),
     };
     match (literal, type_name) {
@@ -775,7 +780,12 @@ fn indexes(binder: &Binder) -> Vec<Row> {
         if let ShownKeys::Expressions(own) = shown.of {
             let columns = &shown.table.definition().columns;
             let is_column = |key: &String| columns.iter().any(|column| names_column(key, &column.name));
-            let expressions: Vec<&str> = own.keys.iter().filter(|key| !is_column(key)).map(String::as_str).collect();
+            let expressions: Vec<&str> = own
+                .keys
+                .iter()
+                .filter(|key| !is_column(key))
+                .map(String::as_str)
+                .collect();
             row.extend(row! {
                 "indexprs": (!expressions.is_empty()).then(|| expressions.join(", ")),
                 "indpred": own.predicate.as_ref().map(|predicate| format!("({predicate})")),

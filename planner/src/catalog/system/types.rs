@@ -2,12 +2,14 @@
 //! relations' rows.
 
 use super::names;
+use super::operator_classes;
 use super::regnames::split;
 use super::relations::{relations, schema_oid};
 use super::rights;
 use super::rows::{Row, row};
 use crate::catalog::bind::Binder;
 use std::sync::Arc;
+use tenon_storage::range::{RangeType, UserRange};
 use tenon_storage::{Composite, Domain, EnumType, Object, Relation, Secured, SqlType, quote};
 
 /// Whether there is a type of a relation's rows.
@@ -50,6 +52,10 @@ pub(super) fn types(binder: &Binder) -> Vec<Row> {
             ),
         ]
     };
+    let ranges = binder.snapshot.objects().values().filter_map(|object| match object {
+        Object::Range(of, multi) => Some(range(binder, of, *multi)),
+        _ => None,
+    });
     let others = binder.snapshot.objects().values().filter_map(|object| match object {
         Object::Domain(of) => Some(domain(binder, of)),
         Object::Composite(of) => Some(composite(binder, (of.oid, &of.schema_name, &of.name), of.array_oid)),
@@ -63,7 +69,60 @@ pub(super) fn types(binder: &Binder) -> Vec<Row> {
         array(binder, (of.array_oid, &of.schema_name, &name), (of.oid, "d"))
     });
     let all = enums(binder).flat_map(both).chain(others);
-    all.chain(arrays).chain(rows_of).collect()
+    all.chain(arrays).chain(rows_of).chain(ranges.flatten()).collect()
+}
+
+/// A type of ranges, or of their multiranges, and that of its arrays.
+fn range(binder: &Binder, of: &'static UserRange, multi: bool) -> [Row; 2] {
+    let all = RangeType::User(of);
+    let ((oid, array_oid), name, array_name, kind, category, functions) = match multi {
+        false => {
+            let functions = ["range_in", "range_out", "range_recv", "range_send"];
+            (all.oids(), all.name(), all.array_type_names().0, "r", "R", functions)
+        }
+        true => {
+            let functions = ["multirange_in", "multirange_out", "multirange_recv", "multirange_send"];
+            let (oids, names) = (all.multirange_oids(), all.array_type_names());
+            (oids, all.multirange_name(), names.1, "m", "R", functions)
+        }
+    };
+    let align = if names::length(of.subtype) == 8 { "d" } else { "i" };
+    let [input, output, receive, send] = functions;
+    let own = row! {
+        "typlen": -1_i64,
+        "typtype": kind,
+        "typcategory": category,
+        "typarray": array_oid,
+        "typinput": input,
+        "typoutput": output,
+        "typreceive": receive,
+        "typsend": send,
+        "typanalyze": if multi { "multirange_typanalyze" } else { "range_typanalyze" },
+        "typalign": align,
+        "typstorage": "x",
+        "typtypmod": -1_i64,
+    };
+    [
+        typed(binder, (oid, &of.schema_name, name), own),
+        array(binder, (array_oid, &of.schema_name, array_name), (oid, align)),
+    ]
+}
+
+/// The rows of `pg_range` that are of this database.
+pub(super) fn of_ranges(binder: &Binder) -> Vec<Row> {
+    let own = binder.snapshot.objects().values().filter_map(|object| match object {
+        Object::Range(of, false) => Some(row! {
+            "rngtypid": of.oid,
+            "rngsubtype": of.subtype.oid(),
+            "rngmultitypid": of.multirange_oid,
+            "rngcollation": if of.subtype.is_collated() { 100_i64 } else { 0 },
+            "rngsubopc": operator_classes::default_of(of.subtype),
+            "rngcanonical": "-",
+            "rngsubdiff": "-",
+        }),
+        _ => None,
+    });
+    own.collect()
 }
 
 /// The composite types that have a type of their arrays.
@@ -203,7 +262,11 @@ pub(super) fn name(binder: &Binder, oid: i64) -> Option<String> {
     let types = binder.snapshot.objects().values().filter_map(identity);
     let arrays = enums(binder).map(|of| (of.array_oid, of.schema_name.as_str(), of.name.as_str()));
     let of_records = composites(binder).map(|of| (of.array_oid, of.schema_name.as_str(), of.name.as_str()));
-    let arrays: Vec<_> = arrays.chain(of_records).collect();
+    let of_ranges = binder.snapshot.objects().values().filter_map(|object| {
+        let (oid, name) = array_of_ranges(object)?;
+        Some((oid, identity(object)?.1, name))
+    });
+    let arrays: Vec<_> = arrays.chain(of_records).chain(of_ranges).collect();
     let is_array = arrays.iter().any(|(own, ..)| i64::from(*own) == oid);
     let mut all = arrays.into_iter().chain(types).chain(rows_of);
     let (_, schema, name) = all.find(|(own, ..)| i64::from(*own) == oid)?;
@@ -223,6 +286,8 @@ pub(super) fn identity(object: &Object) -> Option<(u32, &str, &str)> {
         Object::Domain(of) => Some((of.oid, &of.schema_name, &of.name)),
         Object::Composite(of) => Some((of.oid, &of.schema_name, &of.name)),
         Object::Enum(of) => Some((of.oid, &of.schema_name, &of.name)),
+        Object::Range(of, false) => Some((of.oid, &of.schema_name, &of.name)),
+        Object::Range(of, true) => Some((of.multirange_oid, &of.schema_name, &of.multirange_name)),
         _ => None,
     }
 }
@@ -240,6 +305,15 @@ fn array_of(binder: &Binder, element: &str) -> Option<u32> {
     binder.type_named(split(element), |object| match object {
         Object::Enum(of) => Some(of.array_oid),
         Object::Composite(of) if of.array_oid != 0 => Some(of.array_oid),
-        _ => None,
+        other => array_of_ranges(other).map(|(oid, _)| oid),
     })
+}
+
+/// The oid of the type of arrays of ranges or multiranges, and the name of that of the items.
+fn array_of_ranges(object: &Object) -> Option<(u32, &str)> {
+    match object {
+        Object::Range(of, false) => Some((of.array_oid, &of.name)),
+        Object::Range(of, true) => Some((of.multirange_array_oid, &of.multirange_name)),
+        _ => None,
+    }
 }

@@ -45,6 +45,7 @@ mod trigonometry;
 mod width_bucket;
 pub(crate) mod window;
 
+pub(crate) use range::constructor as range_constructor;
 pub(crate) use simple::{NULLABLE, TEXT};
 
 use self::constant::{ConstantFunction, OF_BODY};

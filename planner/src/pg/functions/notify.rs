@@ -17,6 +17,9 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// The function that gives what the session listens to, as an array. A name that no client can write.
+pub(crate) const CHANNELS: &str = "\u{1}channels";
+
 /// PostgreSQL's limits: a channel's name with its end, and a payload, bytes.
 const CHANNEL_BYTES_MAX: usize = 63;
 const PAYLOAD_BYTES_MAX: usize = 7_999;
@@ -128,6 +131,13 @@ impl Pending {
         // Their bytes count until the transaction's end.
         self.actions.lock().0.truncate(len);
     }
+}
+
+/// An array of texts.
+pub(super) fn texts(texts: Vec<String>) -> ColumnarValue {
+    let texts = texts.into_iter().map(|text| ScalarValue::Utf8View(Some(text)));
+    let list = ScalarValue::new_list_nullable(&texts.collect::<Vec<_>>(), &DataType::Utf8View);
+    ColumnarValue::Scalar(ScalarValue::List(list))
 }
 
 /// `pg_notify(channel, payload)`.

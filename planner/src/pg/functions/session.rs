@@ -3,7 +3,7 @@
 use super::addresses;
 use super::backends::{reloaded, stopped};
 use super::constant::{ConstantFunction, as_void};
-use super::notify::Pending;
+use super::notify::{CHANNELS, Pending, texts};
 use super::open::{Clients, Listed};
 use super::sequence::Taken;
 use crate::pg::error::{SqlError, state};
@@ -11,6 +11,7 @@ use crate::pg::errors::to_datafusion;
 use crate::pg::identity::{Acting, Identity};
 use crate::pg::planning;
 use crate::pg::settings::{SessionInfo, Settings, unrecognized};
+use crate::pg::tasks::elsewhere;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
@@ -28,9 +29,6 @@ use std::time::Duration;
 use tenon_storage::datetime::{DAY_US, timestamp_to_char, timetz_bytes};
 use tenon_storage::{DatabaseState, Relation};
 use tokio_util::sync::CancellationToken;
-
-/// What the session listens to, as an array. A name that no client can write.
-pub(crate) const CHANNELS: &str = "\u{1}channels";
 
 /// What a statement's functions may know of its session.
 #[derive(Debug)]
@@ -375,22 +373,6 @@ impl ScalarUDFImpl for SessionFunction {
             }
             Kind::Channels => Ok(texts(self.facts.notifications.channels())),
         }
-    }
-}
-
-/// An array of texts.
-fn texts(texts: Vec<String>) -> ColumnarValue {
-    let texts = texts.into_iter().map(|text| ScalarValue::Utf8View(Some(text)));
-    let list = ScalarValue::new_list_nullable(&texts.collect::<Vec<_>>(), &DataType::Utf8View);
-    ColumnarValue::Scalar(ScalarValue::List(list))
-}
-
-/// Work that keeps its thread for long, while what else the thread would do is done by another.
-fn elsewhere<T>(work: impl FnOnce() -> T) -> T {
-    let handle = tokio::runtime::Handle::try_current();
-    match handle.map(|handle| handle.runtime_flavor()) {
-        Ok(tokio::runtime::RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
-        _ => work(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Calls of functions that are something else here: casts, operators, lists of arguments, forms of Unicode.
 
 use super::spellings::call;
-use crate::pg::functions::session::CHANNELS;
+use crate::pg::functions::notify::CHANNELS;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArguments, Ident, ObjectName, Value,

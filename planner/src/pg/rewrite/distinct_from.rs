@@ -9,8 +9,8 @@ use std::ops::ControlFlow;
 const DISTINCT: &str = "\u{1}IS DISTINCT FROM";
 const NOT_DISTINCT: &str = "\u{1}IS NOT DISTINCT FROM";
 
-/// Puts operators in the places of the tests.
-pub(crate) fn as_operators<T: VisitMut>(tree: &mut T) {
+/// The tree with operators in the places of the tests.
+pub(crate) fn with_operators<T: VisitMut>(mut tree: T) -> T {
     struct Operators;
     impl VisitorMut for Operators {
         type Break = ();
@@ -29,7 +29,8 @@ pub(crate) fn as_operators<T: VisitMut>(tree: &mut T) {
             ControlFlow::Continue(())
         }
     }
-    let _ = VisitMut::visit(tree, &mut Operators);
+    let _ = VisitMut::visit(&mut tree, &mut Operators);
+    tree
 }
 
 /// Which test an operator stands for.

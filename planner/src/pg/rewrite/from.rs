@@ -1,7 +1,7 @@
 //! Functions in FROM: every one may refer to what stands before it, and is called as its table where it has no alias.
 
 use super::calls::LISTENING;
-use crate::pg::functions::session::CHANNELS;
+use crate::pg::functions::notify::CHANNELS;
 use crate::pg::names::fold;
 use crate::pg::walk::Visit;
 use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, ObjectNamePart, TableAlias, TableFactor, Visitor};

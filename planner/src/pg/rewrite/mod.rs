@@ -42,7 +42,7 @@ mod unpadded;
 mod value_types;
 
 pub(crate) use calls::VARIADIC;
-pub(crate) use distinct_from::{as_operators, test_of};
+pub(crate) use distinct_from::{test_of, with_operators};
 pub(crate) use from::ROWS_FROM;
 pub(crate) use literals::{cast_to_float, cast_to_numeric, is_number};
 pub(crate) use names::{displayed_name, function_name, output_name, repeated_name};

@@ -5,6 +5,7 @@ use crate::pg::outcome::{ColumnDesc, PgType};
 use crate::pg::rewrite::displayed_name;
 use datafusion::arrow::datatypes::{DataType, Field, IntervalUnit};
 use datafusion::common::DFSchema;
+use tenon_storage::range::UserRange;
 use tenon_storage::types::{OID_KEY, TYPE_KEY};
 use tenon_storage::{ArrayType, EnumType, SqlType};
 
@@ -140,6 +141,7 @@ pub(crate) fn type_for_oid(oid: u32) -> Option<Field> {
         27 => known(SqlType::Tid),
         869 => known(SqlType::Inet),
         own if let Some(of) = SqlType::range_of_oid(own) => known(of),
+        own if let Some(of) = UserRange::element_of(own) => known(SqlType::Array(ArrayType::of_items(of))),
         1002 => known(SqlType::Array(ArrayType::of_items(SqlType::Text))),
         own if let Some(of) = EnumType::newest(own) => match SqlType::Enum(of) {
             one if of.oid == own => known(one),

@@ -79,7 +79,8 @@ pub(super) async fn alter(session: &mut Session, name: &ObjectName, change: &Typ
             composite::alter(session, &composite, change).await?;
             return Ok(Outcome::Command("ALTER TYPE".into()));
         }
-        let known = binder.domain(name).is_some() || binder.composite(name).is_some();
+        let is_range = binder.range_object(name).is_some();
+        let known = is_range || binder.domain(name).is_some() || binder.composite(name).is_some();
         let shown = parts(name).join(".");
         return Err(match (known, change) {
             (true, TypeChange::AddValue { .. } | TypeChange::RenameValue(..)) => {

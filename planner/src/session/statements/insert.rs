@@ -419,11 +419,13 @@ fn mixes_enums(given: &DataType, wanted: &DataType) -> bool {
 pub(super) fn check_assignable(given: &DataType, column: &ColumnDef) -> Result<()> {
     let wanted = column.sql_type.data_type();
     let number = |t: &DataType| t.is_numeric() || *t == NUMERIC;
+    let ranges = |of: &DataType| SqlType::range_of(of).and_then(SqlType::ranges);
     let wrong = (*given == DataType::Boolean && number(&wanted))
         || (number(given) && wanted == DataType::Boolean)
         || (number(given) && (wanted.is_temporal() || matches!(wanted, DataType::BinaryView)))
         || (given.is_temporal() && number(&wanted))
         || mixes_enums(given, &wanted)
+        || matches!((ranges(given), ranges(&wanted)), (Some(given), Some(wanted)) if given != wanted)
         || is_record(given) != is_record(&wanted) && !given.is_null() && !given.is_string()
         || (*given == BITS) != (wanted == BITS) && !given.is_null() && !given.is_string() && !wanted.is_string()
         // A string of the statement itself has another type.

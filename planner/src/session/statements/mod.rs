@@ -43,6 +43,7 @@ mod partition;
 mod permitted;
 mod qualify;
 mod query;
+mod ranges;
 pub(crate) mod references;
 mod residence;
 mod returning;

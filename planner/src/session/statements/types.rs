@@ -1,6 +1,6 @@
 //! CREATE TYPE and DROP TYPE.
 
-use super::{composite, create as place, domain, enums};
+use super::{composite, create as place, domain, enums, ranges};
 use crate::catalog::bind::{Target, parts};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
@@ -14,9 +14,10 @@ pub(super) fn create(session: &mut Session, name: &ObjectName, of: &NewType) -> 
     let declared = match of {
         NewType::Composite(declared) => declared,
         NewType::Enum(labels) => return enums::create(session, name, labels),
+        NewType::Range(options) => return ranges::create(session, name, options),
         NewType::Other => {
             return Err(SqlError::unsupported(
-                "CREATE TYPE of another kind than AS (columns) and AS ENUM",
+                "CREATE TYPE of another kind than AS (columns), AS ENUM and AS RANGE",
             ));
         }
     };
@@ -58,6 +59,11 @@ pub(super) async fn drop(
         if let Some(of) = binder.enum_named(name) {
             owned(of.oid, &of.schema_name, &of.name)?;
             enums::drop_one(session, of, cascade).await?;
+            continue;
+        }
+        if let Some((of, multi)) = binder.range_object(name) {
+            owned(of.oid, &of.schema_name, &of.name)?;
+            ranges::drop_one(session, of, multi, cascade).await?;
             continue;
         }
         let Some(composite) = binder.composite(name) else {

@@ -19,24 +19,22 @@ use tenon_storage::datetime::Conventions;
 use tenon_storage::range::{self, Bound, RangeType};
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
-    let made = RangeType::ALL.into_iter().flat_map(|of| {
-        let signature = Signature::user_defined(Volatility::Immutable);
-        let multirange = Signature::one_of(
+    let types = RangeType::ALL.into_iter();
+    types
+        .flat_map(|of| [SqlType::Range(of), SqlType::Multirange(of)].map(constructor))
+        .collect()
+}
+
+/// The function that makes values of a type.
+pub(crate) fn constructor(makes: SqlType) -> ScalarUDF {
+    let signature = match makes {
+        SqlType::Multirange(_) => Signature::one_of(
             vec![TypeSignature::Nullary, TypeSignature::UserDefined],
             Volatility::Immutable,
-        );
-        [
-            ScalarUDF::new_from_impl(Construct {
-                makes: SqlType::Range(of),
-                signature,
-            }),
-            ScalarUDF::new_from_impl(Construct {
-                makes: SqlType::Multirange(of),
-                signature: multirange,
-            }),
-        ]
-    });
-    made.collect()
+        ),
+        _ => Signature::user_defined(Volatility::Immutable),
+    };
+    ScalarUDF::new_from_impl(Construct { makes, signature })
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

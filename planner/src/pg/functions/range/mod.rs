@@ -13,6 +13,7 @@ mod parts;
 mod values;
 
 pub(super) use aggregate::functions as aggregates;
+pub(crate) use construct::constructor;
 pub(super) use operators::{operator, with_parameters};
 pub(crate) use parts::{converted, converts};
 

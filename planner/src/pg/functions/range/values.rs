@@ -24,25 +24,27 @@ pub(super) fn is_unknown(of: &DataType) -> bool {
 
 /// What an argument that is a bound or an element is coerced to; None where it is none.
 pub(super) fn element(of: RangeType, given: &DataType) -> Option<DataType> {
-    let own = of.subtype().data_type();
+    let (subtype, own) = (of.subtype(), of.subtype().data_type());
+    let is_stamp = matches!(subtype, SqlType::Timestamp | SqlType::TimestampTz);
     match given {
         given if is_unknown(given) || *given == own => Some(given.clone()),
         // A literal is an int8 here, whatever its size: read when it is called for.
-        DataType::Int16 | DataType::Int64 if of == RangeType::Int4 => Some(given.clone()),
-        DataType::Int16 | DataType::Int32 if of == RangeType::Int8 => Some(given.clone()),
-        given if of == RangeType::Num && is_number(given) && !given.is_floating() => Some(given.clone()),
-        DataType::Date32 if matches!(of, RangeType::Ts | RangeType::TsTz) => Some(own),
-        DataType::Timestamp(TimeUnit::Microsecond, None) if of == RangeType::TsTz => Some(own),
+        DataType::Int16 | DataType::Int64 if subtype == SqlType::Int4 => Some(given.clone()),
+        DataType::Int16 | DataType::Int32 if subtype == SqlType::Int8 => Some(given.clone()),
+        given if subtype == SqlType::Numeric && is_number(given) && !given.is_floating() => Some(given.clone()),
+        given if matches!(subtype, SqlType::Float4 | SqlType::Float8) && is_number(given) => Some(own),
+        DataType::Date32 if is_stamp => Some(own),
+        DataType::Timestamp(TimeUnit::Microsecond, None) if subtype == SqlType::TimestampTz => Some(own),
         _ => None,
     }
 }
 
 /// Whether operators take it for an element, as they do values of the very type.
 pub(super) fn is_element(of: RangeType, given: &DataType) -> bool {
-    match of {
-        RangeType::Num => is_unknown(given) || given.is_decimal() || *given == NUMERIC,
+    match of.subtype() {
+        SqlType::Numeric => is_unknown(given) || given.is_decimal() || *given == NUMERIC,
         // A literal is an int8 here, whatever its size.
-        RangeType::Int4 => is_unknown(given) || matches!(given, DataType::Int32 | DataType::Int64),
+        SqlType::Int4 => is_unknown(given) || matches!(given, DataType::Int32 | DataType::Int64),
         _ => is_unknown(given) || *given == of.subtype().data_type(),
     }
 }
@@ -55,7 +57,7 @@ pub(super) fn keys(of: RangeType, array: &ArrayRef, by: &Conventions) -> Result<
             let fields = array.as_string::<i32>().iter();
             parse_column_by(own, fields, by).map_err(|(_, error)| failed(error))?
         }
-        given if given.is_integer() && *given != own.data_type() && of != RangeType::Num => {
+        given if given.is_integer() && *given != own.data_type() && own != SqlType::Numeric => {
             let options = CastOptions {
                 safe: false,
                 ..CastOptions::default()
@@ -66,7 +68,7 @@ pub(super) fn keys(of: RangeType, array: &ArrayRef, by: &Conventions) -> Result<
             };
             cast_with_options(array, &own.data_type(), &options).map_err(overflow)?
         }
-        given if !given.is_null() && of != RangeType::Num && *given != own.data_type() => {
+        given if !given.is_null() && own != SqlType::Numeric && *given != own.data_type() => {
             cast(array, &own.data_type())?
         }
         _ => array.clone(),

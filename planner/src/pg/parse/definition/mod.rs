@@ -21,7 +21,7 @@ pub(crate) use partition::PartitionChange;
 pub(crate) use role::{RoleChange, RoleName, RoleOptions};
 pub(crate) use sequence::SequenceOptions;
 pub(crate) use setting::SettingChange;
-pub(crate) use types::{AttributeChange, NewType, TypeChange};
+pub(crate) use types::{AttributeChange, NewType, RangeOptions, TypeChange};
 
 use datafusion::sql::sqlparser::ast::ObjectName;
 use datafusion::sql::sqlparser::keywords::Keyword;

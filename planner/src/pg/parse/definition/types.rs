@@ -12,8 +12,17 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 pub(crate) enum NewType {
     Composite(Vec<(String, DataType)>),
     Enum(Vec<String>),
-    /// Ranges, base types and shells.
+    Range(RangeOptions),
+    /// Base types and shells.
     Other,
+}
+
+/// `AS RANGE (...)`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RangeOptions {
+    pub subtype: Option<DataType>,
+    /// The others: names and what is given for them.
+    pub others: Vec<(String, ObjectName)>,
 }
 
 /// What ALTER TYPE changes.
@@ -54,6 +63,23 @@ pub(super) fn create(parser: &mut Parser<'_>) -> Result<Definition, ParserError>
             labels.push(parser.parse_literal_string()?);
         }
         let of = NewType::Enum(labels);
+        return Ok(Definition::CreateType { name, of });
+    }
+    if take_words(parser, &["as", "range"]) {
+        parser.expect_token(&Token::LParen)?;
+        let mut options = RangeOptions::default();
+        while !parser.consume_token(&Token::RParen) {
+            if options.subtype.is_some() || !options.others.is_empty() {
+                parser.expect_token(&Token::Comma)?;
+            }
+            let option = fold(&parser.parse_identifier()?);
+            parser.expect_token(&Token::Eq)?;
+            match option.as_str() {
+                "subtype" => options.subtype = Some(parser.parse_data_type()?),
+                _ => options.others.push((option, parser.parse_object_name(false)?)),
+            }
+        }
+        let of = NewType::Range(options);
         return Ok(Definition::CreateType { name, of });
     }
     if parser.parse_keyword(Keyword::AS) && parser.consume_token(&Token::LParen) {
