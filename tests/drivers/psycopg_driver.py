@@ -51,6 +51,8 @@ with psycopg.connect(DSN, autocommit=True) as conn:
         conn.execute(f"INSERT INTO spoken VALUES ({form}, %t, {form})", spoken)
     for binary in (False, True):
         expect(conn.cursor(binary=binary).execute("SELECT * FROM spoken").fetchall(), [spoken] * 3)
+    both = "ARRAY['[1,3)', int4range(NULL, 5)] = %s"
+    expect(conn.execute(f"SELECT {both}", [[Range(1, 3), Range(None, 5)]]).fetchone(), (True,))
     columns = sql.SQL(", ").join(map(sql.Identifier, ROW))
     places = sql.SQL(", ").join(sql.Placeholder() * len(ROW))
     insert = sql.SQL("INSERT INTO things ({}) VALUES ({})").format(columns, places)

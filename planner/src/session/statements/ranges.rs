@@ -98,7 +98,7 @@ pub(super) async fn drop_one(session: &mut Session, of: &'static UserRange, mult
     let binder = session.binder();
     let attributes = composite::attributes_of(&binder, |declared| {
         let declared = parsed_type(declared.trim_end_matches("[]"));
-        matches!(declared, Ok(DataType::Custom(name, _)) if binder.range_named(&name).is_some_and(|own| is_it(own)))
+        matches!(declared, Ok(DataType::Custom(name, _)) if binder.range_named(&name).is_some_and(&is_it))
     });
     let state = session.state();
     let domains = state.objects().values().filter_map(|object| match object {

@@ -13,9 +13,9 @@ use datafusion::logical_expr::{
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use std::sync::Arc;
-use tenon_storage::SqlType;
 use tenon_storage::datetime::Conventions;
 use tenon_storage::range::{self, Span};
+use tenon_storage::{ArrayType, SqlType};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Op {
@@ -51,7 +51,7 @@ fn op(operator: &BinaryOperator) -> Option<Op> {
     })
 }
 
-/// A parameter of no type beside ranges is of theirs.
+/// A parameter of no type beside ranges, or arrays of them, is of theirs.
 pub(in crate::pg::functions) fn with_parameters(mut expr: RawBinaryExpr, schema: &DFSchema) -> RawBinaryExpr {
     let is_open = |side: &Expr| matches!(side, Expr::Placeholder(open) if open.field.is_none());
     let (side, other) = match (is_open(&expr.left), is_open(&expr.right)) {
@@ -62,11 +62,20 @@ pub(in crate::pg::functions) fn with_parameters(mut expr: RawBinaryExpr, schema:
     if let Expr::Placeholder(open) = side
         && expr.op != BinaryOperator::StringConcat
         && let Ok(of) = fields::data_type(other, schema)
-        && let Some(of) = SqlType::range_of(&of)
+        && let Some(of) = SqlType::range_of(&of).or_else(|| array_of_ranges(&of))
     {
         open.field = Some(Arc::new(of.field("", true)));
     }
     expr
+}
+
+fn array_of_ranges(of: &DataType) -> Option<SqlType> {
+    match of {
+        DataType::List(item) => Some(SqlType::Array(ArrayType::of_items(SqlType::range_of(
+            item.data_type(),
+        )?))),
+        _ => None,
+    }
 }
 
 /// What an operand is.
