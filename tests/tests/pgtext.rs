@@ -114,7 +114,7 @@ pub fn pg_text(pg_type: &Type, raw: &[u8]) -> Result<String> {
         Type::INT2_VECTOR => vector(&Type::INT2, raw)?,
         Type::OID_VECTOR => vector(&Type::OID, raw)?,
         // A version, then the text.
-        Type::JSONB => String::from_utf8(raw.get(1..).context("truncated")?.to_vec())?,
+        Type::JSONB | Type::JSONPATH => String::from_utf8(raw.get(1..).context("truncated")?.to_vec())?,
         Type::RECORD => record(raw, &[])?,
         Type::RECORD_ARRAY => array(&Type::RECORD, raw)?,
         ref other => match other.kind() {

@@ -63,14 +63,16 @@ pub(crate) fn without_distinct(aggregate: &Aggregate, config: &dyn OptimizerConf
             Some(filter) => filter.as_ref().clone().and(first),
             None => first,
         };
-        calls.push(Expr::AggregateFunction(AggregateFunction {
+        // Casts are no part of a name, by which two of these would be one.
+        let made = Expr::AggregateFunction(AggregateFunction {
             func: Arc::clone(&found.func),
             params: AggregateFunctionParams {
                 distinct: false,
                 filter: Some(Box::new(filter)),
                 ..params.clone()
             },
-        }));
+        });
+        calls.push(made.alias(config.alias_generator().next("__distinct")));
     }
     let plain = LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(rows), group_expr.clone(), calls)?);
     // Under the names that it had.
