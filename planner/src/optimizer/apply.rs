@@ -7,7 +7,7 @@
 
 use super::execution::{fresh, shares_state, task};
 use super::parameters::{is_fillable, opened};
-use crate::optimizer::{self, deep};
+use crate::optimizer::{self, passes};
 use crate::pg::nodes::{Apply, ApplyKind, Binding, GUARD, Materialized, ProjectSet, applies};
 use async_trait::async_trait;
 use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
@@ -141,7 +141,7 @@ async fn prepared(
 
 /// The analyzed plan optimized.
 fn optimized(plan: LogicalPlan, state: &SessionState) -> Result<LogicalPlan> {
-    optimizer::prepared(deep::optimized_analyzed(state, plan)?)
+    optimizer::prepared(passes::optimized_analyzed(state, plan)?)
 }
 
 /// A plan with values in place of placeholders, also inside the subqueries that its nodes run row by row. Rows that are

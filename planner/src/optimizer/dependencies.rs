@@ -29,8 +29,13 @@ impl OptimizerRule for EliminateKeysOfOrders {
     }
 
     fn rewrite(&self, mut plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        if let LogicalPlan::Sort(sort) = &mut plan {
-            mend(&mut sort.input)?;
+        match &mut plan {
+            LogicalPlan::Sort(sort) => mend(&mut sort.input)?,
+            // It would be made anew as it is.
+            LogicalPlan::Aggregate(aggregate) if !has_equals(&aggregate.group_expr) => {
+                return Ok(Transformed::no(plan));
+            }
+            _ => {}
         }
         self.0.rewrite(plan, config)
     }
@@ -73,6 +78,10 @@ impl OptimizerRule for NeededColumns {
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         self.0.rewrite(mended(plan)?, config)
     }
+}
+
+fn has_equals(keys: &[Expr]) -> bool {
+    keys.iter().enumerate().any(|(at, key)| keys[..at].contains(key))
 }
 
 fn mend(plan: &mut Arc<LogicalPlan>) -> Result<()> {

@@ -24,6 +24,14 @@ impl OptimizerRule for PushDownLimitInRange {
             LogicalPlan::Limit(limit) if reaches(&limit)? > i64::MAX as u128 => {
                 Ok(Transformed::no(LogicalPlan::Limit(limit)))
             }
+            // The sort takes the number of rows first, and the limit goes then: otherwise in another pass of the optimizer.
+            LogicalPlan::Limit(limit) if matches!(limit.input.as_ref(), LogicalPlan::Sort(_)) => {
+                let told = self.0.rewrite(LogicalPlan::Limit(limit), config)?;
+                match told.transformed {
+                    true => Ok(Transformed::yes(self.0.rewrite(told.data, config)?.data)),
+                    false => Ok(told),
+                }
+            }
             plan => self.0.rewrite(plan, config),
         }
     }

@@ -6,7 +6,7 @@ mod annotate;
 mod apply;
 mod cross_joins;
 mod date_bounds;
-pub(crate) mod deep;
+mod deep;
 mod dependencies;
 mod distinct;
 mod equi_joins;
@@ -16,6 +16,7 @@ mod expressions;
 pub(crate) mod few;
 mod filters;
 mod group_keys;
+mod in_place;
 mod index_joins;
 mod join_order;
 mod joins;
@@ -25,12 +26,14 @@ mod not_in;
 mod offload;
 mod outer_joins;
 pub(crate) mod parameters;
+pub(crate) mod passes;
 mod pieces;
 mod projections;
 pub(crate) mod row_order;
 pub mod rules;
 mod runtime_filters;
 mod shared_limits;
+mod simplify;
 pub(crate) mod spill;
 mod unions;
 mod unordered;
@@ -72,7 +75,7 @@ impl QueryPlanner for TenonQueryPlanner {
 
 /// An optimized plan with its joins ordered and estimates on its nodes.
 pub fn prepared(plan: LogicalPlan) -> Result<LogicalPlan> {
-    annotate::annotate(equi_joins::named(order_joins(plan)?)?)
+    estimate::remembering(|| annotate::annotate(equi_joins::named(order_joins(plan)?)?))
 }
 
 /// The physical plan of a prepared one.
@@ -164,8 +167,12 @@ pub struct TenonOperators;
 impl PhysicalOptimizerRule for TenonOperators {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         use datafusion::common::tree_node::{Transformed, TreeNode};
-        let plan =
-            plan.transform_up(|node| Ok(Transformed::yes(projections::replace(replace(node, options, None)?)?)))?;
+        let plan = plan.transform_up(|node| {
+            let own = projections::replace(replace(Arc::clone(&node), options, None)?)?;
+            // Nodes above what is another node now are made anew, with all that they know of it.
+            let changed = !Arc::ptr_eq(&own, &node);
+            Ok(Transformed::new_transformed(own, changed))
+        })?;
         runtime_filters::place(plan.data)
     }
 

@@ -17,6 +17,9 @@ use tenon_executor::join::JoinExec;
 pub fn replace(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     if let Some(filter) = plan.downcast_ref::<FilterExec>() {
         let predicate = accelerate(Arc::clone(filter.predicate()))?;
+        if Arc::ptr_eq(&predicate, filter.predicate()) {
+            return Ok(plan);
+        }
         let builder = FilterExecBuilder::from(filter).with_predicate(predicate);
         return Ok(Arc::new(builder.build()?));
     }
@@ -65,8 +68,14 @@ pub fn replace(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
             }
         }
     }
+    let mut changed = !Arc::ptr_eq(&input, projection.input());
     for e in &mut exprs {
-        e.expr = accelerate(Arc::clone(&e.expr))?;
+        let own = accelerate(Arc::clone(&e.expr))?;
+        changed |= !Arc::ptr_eq(&own, &e.expr);
+        e.expr = own;
+    }
+    if !changed {
+        return Ok(plan);
     }
     // What a union's columns are declared as may not be what the expressions are.
     let schema = projection.schema();

@@ -14,7 +14,6 @@ use crate::optimizer::spill::windows::CountedWindows;
 use crate::pg::planning;
 
 use super::cross_joins::EliminateCrossJoinOfOneEquality;
-use super::date_bounds::DateBounds;
 use super::dependencies::{EliminateKeysOfOrders, NeededColumns, ReplaceDistinct};
 use super::distinct::SingleDistinctOfOneArgument;
 use super::equi_joins::ExtractKeysOfOneEquality;
@@ -28,6 +27,7 @@ use super::pieces::Pieces;
 use super::projections::PushDownProjections;
 use super::row_order::{FoldOrders, UnfoldOrders};
 use super::shared_limits::SortsByAllKeys;
+use super::simplify::SimplifyWhatCanBe;
 use super::unions::{PropagateEmptyInUnions, UnionsOfUnions};
 use super::{TenonOperators, TenonWindows};
 
@@ -59,13 +59,16 @@ const PHYSICAL_UNUSED: [&str; 9] = [
 /// The rule after which constants are literals.
 const SIMPLIFYING: &str = "simplify_expressions";
 
+/// The rule that pushes conditions down.
+const PUSHING: &str = "push_down_filter";
+
 /// The rule that sorts, merges and spreads rows.
 const ENFORCING: &str = "EnsureRequirements";
 
 pub fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
     rules.retain(|rule| !LOGICAL_UNUSED.contains(&rule.name()));
-    let mended: [Arc<dyn OptimizerRule + Send + Sync>; 14] = [
+    let mended: [Arc<dyn OptimizerRule + Send + Sync>; 15] = [
         Arc::new(DecorrelateLateral::default()),
         Arc::new(DecorrelateNotIn::default()),
         Arc::new(EliminateCrossJoinOfOneEquality::default()),
@@ -78,6 +81,7 @@ pub fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         Arc::new(PushDownFilterToGroups::default()),
         Arc::new(PushDownLimitInRange::default()),
         Arc::new(ReplaceDistinct::default()),
+        Arc::new(SimplifyWhatCanBe::default()),
         Arc::new(SingleDistinctOfOneArgument::default()),
         Arc::new(UnionsOfUnions::default()),
     ];
@@ -87,11 +91,14 @@ pub fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         }
     }
     if let Some(at) = rules.iter().position(|rule| rule.name() == SIMPLIFYING) {
-        rules.insert(at + 1, Arc::new(DateBounds));
-        rules.insert(at + 2, Arc::new(CountedWindows));
-        rules.insert(at + 3, Arc::new(NumberedOrderedSets));
+        rules.insert(at + 1, Arc::new(CountedWindows));
+        rules.insert(at + 2, Arc::new(NumberedOrderedSets));
     }
-    planning::checked(rules, || Arc::new(planning::Checkpoint))
+    // What is pushed down to a join may be one of its keys, which the rules that follow look at.
+    if let Some(at) = rules.iter().position(|rule| rule.name() == PUSHING) {
+        rules.insert(at + 1, Arc::new(ExtractKeysOfOneEquality::default()));
+    }
+    rules
 }
 
 /// Tenon's operators first, then what DataFusion's plans still need.
@@ -129,7 +136,9 @@ mod tests {
         for name in LOGICAL_UNUSED {
             assert!(logical.iter().any(|rule| rule.name() == name), "{name}");
         }
-        assert!(logical.iter().any(|rule| rule.name() == SIMPLIFYING));
+        for name in [SIMPLIFYING, PUSHING] {
+            assert!(logical.iter().any(|rule| rule.name() == name), "{name}");
+        }
         let physical = PhysicalOptimizer::new().rules;
         for name in PHYSICAL_UNUSED {
             assert!(physical.iter().any(|rule| rule.name() == name), "{name}");

@@ -14,6 +14,7 @@ pub(crate) mod named;
 pub(crate) mod names;
 pub(crate) mod nodes;
 pub(crate) mod numeric;
+pub(crate) mod occurring;
 pub mod outcome;
 pub(crate) mod parse;
 pub(crate) mod places;

@@ -9,10 +9,9 @@ use crate::pg::errors::to_datafusion;
 use crate::pg::lex::depth::too_deep;
 use crate::pg::settings::Settings;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion, TreeNodeVisitor};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{JoinType, Result, internal_err};
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
@@ -80,78 +79,34 @@ pub(crate) fn check() -> Result<(), SqlError> {
     ended.unwrap_or(Ok(()))
 }
 
+/// Nodes of a plan at most, before the optimizer makes more of them.
+pub(crate) const NODES_MAX: usize = 200_000;
+/// Nodes of a plan above each other, at most: views in views nest as no text does.
+pub(crate) const DEPTH_MAX: usize = 6_000;
+
+/// Fails where a plan of so many nodes, and so many above each other, is too large.
+pub(crate) fn fits(nodes: usize, depth: usize) -> Result<(), SqlError> {
+    if depth > DEPTH_MAX {
+        return Err(too_deep());
+    }
+    if nodes > NODES_MAX {
+        let message = format!("the statement is too complex: its plan has more than {NODES_MAX} nodes");
+        return Err(SqlError::new(state::STATEMENT_TOO_COMPLEX, message));
+    }
+    Ok(())
+}
+
 /// A rule that changes nothing, between those that do.
 #[derive(Debug, Default)]
 pub(crate) struct Checkpoint;
 
-/// Nodes of a plan at most, before the optimizer makes more of them.
-const NODES_MAX: usize = 200_000;
-/// Nodes of a plan above each other, at most: views in views nest as no text does.
-const DEPTH_MAX: usize = 6_000;
-
-/// How many nodes a plan has, and how many above each other.
-#[derive(Default)]
-struct Size {
-    nodes: usize,
-    depth: usize,
-    deepest: usize,
-}
-
-impl<'n> TreeNodeVisitor<'n> for Size {
-    type Node = LogicalPlan;
-
-    fn f_down(&mut self, _: &'n LogicalPlan) -> Result<TreeNodeRecursion> {
-        self.nodes += 1;
-        self.depth += 1;
-        self.deepest = self.deepest.max(self.depth);
-        Ok(match self.nodes > NODES_MAX || self.depth > DEPTH_MAX {
-            true => TreeNodeRecursion::Stop,
-            false => TreeNodeRecursion::Continue,
-        })
-    }
-
-    fn f_up(&mut self, _: &'n LogicalPlan) -> Result<TreeNodeRecursion> {
-        self.depth -= 1;
-        Ok(TreeNodeRecursion::Continue)
-    }
-}
-
-impl AnalyzerRule for Checkpoint {
-    fn name(&self) -> &str {
-        "checkpoint"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        check().map_err(to_datafusion)?;
-        let mut size = Size::default();
-        plan.visit_with_subqueries(&mut size)?;
-        if size.deepest > DEPTH_MAX {
-            return Err(to_datafusion(too_deep()));
-        }
-        if size.nodes > NODES_MAX {
-            let message = format!("the statement is too complex: its plan has more than {NODES_MAX} nodes");
-            return Err(to_datafusion(SqlError::new(state::STATEMENT_TOO_COMPLEX, message)));
-        }
-        Ok(plan)
-    }
-}
-
-impl OptimizerRule for Checkpoint {
-    fn name(&self) -> &str {
-        "checkpoint"
-    }
-
-    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        check().map_err(to_datafusion)?;
-        if cfg!(debug_assertions) {
-            plan.apply(has_columns_of_inputs)?;
-        }
-        Ok(Transformed::no(plan))
-    }
-}
-
 /// That a rule which gave an input other columns told the join above: what counts columns would take one for another.
-fn has_columns_of_inputs(plan: &LogicalPlan) -> Result<TreeNodeRecursion> {
+pub(crate) fn has_columns_of_inputs(plan: &LogicalPlan) -> Result<()> {
+    plan.apply(|node| of_inputs(node).map(|()| TreeNodeRecursion::Continue))?;
+    Ok(())
+}
+
+fn of_inputs(plan: &LogicalPlan) -> Result<()> {
     if let LogicalPlan::Join(join) = plan
         && matches!(
             join.join_type,
@@ -163,7 +118,7 @@ fn has_columns_of_inputs(plan: &LogicalPlan) -> Result<TreeNodeRecursion> {
             return internal_err!("a join of {left} and {right} columns has {own}");
         }
     }
-    Ok(TreeNodeRecursion::Continue)
+    Ok(())
 }
 
 impl PhysicalOptimizerRule for Checkpoint {

@@ -4,7 +4,7 @@
 
 use crate::optimizer::execution::{self, fresh, shares_state};
 use crate::optimizer::parameters::{is_fillable, one_row, opened};
-use crate::optimizer::{self, deep};
+use crate::optimizer::{self, passes};
 use crate::pg::bounds;
 use crate::pg::error::{Result, SqlError, canceled, out_of_memory, state};
 use crate::pg::errors::from_datafusion;
@@ -375,9 +375,9 @@ pub(crate) async fn plan_of(run: &ExecutionContext, source: Source) -> Result<Re
             plan,
             task: execution::task(&run.state),
         }),
-        Source::Logical(plan) => physical(run, &plan).await,
+        Source::Logical(plan) => physical(run, *plan).await,
         Source::Kept { plan, values, keeper } => {
-            let ready = physical(run, &plan).await?;
+            let ready = physical(run, *plan).await?;
             if !values.is_empty() {
                 keeper.slot.note_custom(keeper.basis.tables(), cost(&ready.plan));
             }
@@ -408,7 +408,7 @@ pub(crate) async fn plan_of(run: &ExecutionContext, source: Source) -> Result<Re
                 keeper.slot.note_generic(None, mode);
             }
             let bound = with_values(*plan, &values).map_err(told)?;
-            let ready = physical(run, &bound).await?;
+            let ready = physical(run, bound).await?;
             keeper.slot.note_custom(keeper.basis.tables(), cost(&ready.plan));
             run.engine.plans.keep(keeper, &ready.plan, Some(values));
             Ok(ready)
@@ -423,7 +423,7 @@ fn cost(plan: &Arc<dyn ExecutionPlan>) -> f64 {
 
 /// The physical plan of a logical one that leaves its parameters open; None where there is none.
 async fn open(run: &ExecutionContext, plan: &LogicalPlan) -> DataFusionResult<Option<Arc<dyn ExecutionPlan>>> {
-    let plan = bounds::planning(|| optimizer::prepared(deep::optimized(&run.state, plan)?))?;
+    let plan = bounds::planning(|| optimizer::prepared(passes::optimized(&run.state, plan.clone())?))?;
     let Some(plan) = opened(one_row(plan)?)? else {
         return Ok(None);
     };
@@ -432,12 +432,12 @@ async fn open(run: &ExecutionContext, plan: &LogicalPlan) -> DataFusionResult<Op
 }
 
 /// The physical plan of a logical one.
-pub(crate) async fn physical(run: &ExecutionContext, plan: &LogicalPlan) -> Result<Ready> {
+pub(crate) async fn physical(run: &ExecutionContext, plan: LogicalPlan) -> Result<Ready> {
     ready(run, plan).await.map_err(|error| from_datafusion(&error))
 }
 
-async fn ready(run: &ExecutionContext, plan: &LogicalPlan) -> DataFusionResult<Ready> {
-    let plan = bounds::planning(|| deep::optimized(&run.state, plan))?;
+async fn ready(run: &ExecutionContext, plan: LogicalPlan) -> DataFusionResult<Ready> {
+    let plan = bounds::planning(|| passes::optimized(&run.state, plan))?;
     let rows = run.state.config().batch_size();
     let fitting = bounds::batch_rows(bounds::longest_constant(&plan)?, rows);
     let (state, task) = if fitting == rows {
@@ -449,10 +449,8 @@ async fn ready(run: &ExecutionContext, plan: &LogicalPlan) -> DataFusionResult<R
         let task = execution::task(&state);
         (Arc::new(state), task)
     };
-    let plan = state
-        .query_planner()
-        .create_physical_plan(&plan, state.as_ref())
-        .await?;
+    // What the query planner does, without a copy of the plan.
+    let plan = optimizer::physical(&optimizer::prepared(plan)?, state.as_ref()).await?;
     Ok(Ready { plan, task })
 }
 
@@ -491,7 +489,7 @@ pub(crate) fn columns(
         return Ok(plan.schema().clone());
     }
     planning::under_here(statement, || {
-        let analyzed = deep::analyzed(state, plan.clone());
+        let analyzed = passes::analyzed(state, plan.clone());
         planning::check()?;
         // What is wrong with the plan is told when it runs.
         Ok(analyzed.map_or_else(|_| plan.schema().clone(), |analyzed| analyzed.schema().clone()))

@@ -10,7 +10,7 @@ use crate::pg::functions::sets::{self, ONCE, ORDINALITY};
 use crate::pg::nodes::Materialized;
 use crate::pg::rewrite::ROWS_FROM;
 use crate::pg::rewrite::{call, displayed_name, repeated_name};
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
@@ -18,7 +18,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuil
 use datafusion::sql::sqlparser::ast::{
     self, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectNamePart, TableAlias, TableFactor,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use tenon_storage::range::is_range;
 
 /// What the alias of a subquery begins with whose rows are made once and kept: the query of a WITH.
@@ -397,6 +397,16 @@ fn told_apart(
 
 /// Columns under the names that clients see. Of several of one name, `repeated` says what each is called, by its place.
 fn as_shown(plan: LogicalPlan, repeated: impl Fn(&str, usize) -> Option<String>) -> Result<LogicalPlan> {
+    let mut names = HashSet::new();
+    let own = |field: &FieldRef| displayed_name(field.name()) == field.name();
+    if plan
+        .schema()
+        .fields()
+        .iter()
+        .all(|field| own(field) && names.insert(field.name()))
+    {
+        return Ok(plan);
+    }
     let columns = plan.schema().columns();
     let mut seen: HashMap<&str, usize> = HashMap::new();
     for column in &columns {

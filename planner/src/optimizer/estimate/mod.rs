@@ -22,6 +22,7 @@ use tenon_executor::scan::SegmentTable;
 use super::annotate::bare;
 pub use filter::{UNKNOWN, selectivity};
 pub use join::{equality_correction, equality_selectivity};
+pub use sampled::remembering;
 use stored::{Stored, number};
 
 /// Rows of a plan that nothing is known about.

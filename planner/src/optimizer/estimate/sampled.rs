@@ -1,5 +1,8 @@
 //! Predicates that no formula covers, over one stored column: answered by trying them on the values that stand for it.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
@@ -11,9 +14,58 @@ use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext
 use datafusion::physical_expr::create_physical_expr;
 
 use super::Profile;
+use foldhash::fast::FixedState;
+
+thread_local! {
+    /// What was found out for the plan that is being made.
+    static FOUND: RefCell<Option<HashMap<Asked, Option<f64>>>> = const { RefCell::new(None) };
+}
+
+/// What is asked of a column of a table version: for what share of its rows an expression holds, or how many values it has; the
+/// expression by its hash.
+type Asked = (bool, usize, usize, u64);
+
+/// Runs a computation that may ask the same of the same columns again and again.
+pub fn remembering<T>(planning: impl FnOnce() -> T) -> T {
+    struct Forget;
+    impl Drop for Forget {
+        fn drop(&mut self) {
+            FOUND.set(None);
+        }
+    }
+    FOUND.set(Some(HashMap::new()));
+    let _forget = Forget;
+    planning()
+}
+
+fn remembered(
+    shares: bool,
+    expr: &Expr,
+    schema: &DFSchema,
+    profile: &Profile,
+    find: impl FnOnce() -> Option<f64>,
+) -> Option<f64> {
+    let column = only_column(expr, schema).and_then(|(column, _)| profile.known(column, schema));
+    let stored = column?.stored.as_ref()?;
+    // The version outlives the planning: the plan reads it.
+    let (table, column) = (Arc::as_ptr(&stored.table) as usize, stored.column);
+    let asked = (shares, table, column, FixedState::default().hash_one(expr));
+    let known = FOUND.with_borrow(|found| found.as_ref().and_then(|found| found.get(&asked).copied()));
+    known.unwrap_or_else(|| {
+        let answer = find();
+        FOUND.with_borrow_mut(|found| found.as_mut().and_then(|found| found.insert(asked, answer)));
+        answer
+    })
+}
 
 /// Share of the rows for which `predicate` holds.
 pub(super) fn share(predicate: &Expr, schema: &DFSchema, profile: &Profile) -> Option<f64> {
+    remembered(true, predicate, schema, profile, || {
+        share_of(predicate, schema, profile)
+    })
+}
+
+fn share_of(predicate: &Expr, schema: &DFSchema, profile: &Profile) -> Option<f64> {
     let (answers, shares) = evaluate(predicate, schema, profile)?;
     let answers = answers.as_boolean_opt()?;
     let holds = |at: usize| answers.is_valid(at) && answers.value(at);
@@ -25,6 +77,10 @@ pub(super) fn share(predicate: &Expr, schema: &DFSchema, profile: &Profile) -> O
 
 /// Distinct values of an expression over one column; None where the sample is too small to tell.
 pub(super) fn distinct(expr: &Expr, schema: &DFSchema, profile: &Profile) -> Option<f64> {
+    remembered(false, expr, schema, profile, || distinct_of(expr, schema, profile))
+}
+
+fn distinct_of(expr: &Expr, schema: &DFSchema, profile: &Profile) -> Option<f64> {
     let (values, _) = evaluate(expr, schema, profile)?;
     let mut hashes = vec![0; values.len()];
     tenon_storage::statistics::sketch::hash_array(&values, &mut hashes);

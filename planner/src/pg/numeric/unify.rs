@@ -6,6 +6,7 @@ use super::convert::to_numeric;
 use super::operators::{self, as_float, plain};
 use super::{Class, compare, digits, equal};
 use crate::pg::named;
+use crate::pg::occurring::only_columns;
 use crate::pg::semantics::fields;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
@@ -49,6 +50,9 @@ impl AnalyzerRule for NumbersOfOneType {
 fn rewrite_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if let LogicalPlan::Union(union) = node {
         return rewrite_union(union);
+    }
+    if only_columns(&node)? {
+        return equal::rewrite(node);
     }
     let schema = merge_schema(&node.inputs());
     let rewritten = named::map_expressions(node, |expr| {

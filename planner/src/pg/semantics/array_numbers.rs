@@ -7,7 +7,7 @@ use crate::pg::named;
 use crate::pg::numeric::convert;
 use datafusion::arrow::datatypes::Field;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan};
@@ -31,6 +31,14 @@ impl AnalyzerRule for NumbersInArrays {
 }
 
 fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let mut found = false;
+    plan.apply_expressions(|expr| {
+        found = found || expr.exists(|expr| Ok(is_candidate(expr)))?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    if !found {
+        return Ok(Transformed::no(plan));
+    }
     let schema = merge_schema(&plan.inputs());
     let rewritten = named::map_expressions(plan, |expr| match expr.exists(|expr| Ok(is_candidate(expr)))? {
         true => expr.transform_up(|expr| rewrite_expr(expr, &schema)),

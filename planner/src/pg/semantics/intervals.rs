@@ -43,7 +43,7 @@ impl AnalyzerRule for IntervalsByLength {
         let mut found = false;
         plan.apply_with_subqueries(|node| {
             let of = |schema: &DFSchema| schema.fields().iter().any(|field| is_interval(field.data_type()));
-            found = found || of(node.schema()) || mentions(node)?;
+            found = found || !hands_on(node) && of(node.schema()) || mentions(node)?;
             Ok(match found {
                 true => datafusion::common::tree_node::TreeNodeRecursion::Stop,
                 false => datafusion::common::tree_node::TreeNodeRecursion::Continue,
@@ -54,6 +54,15 @@ impl AnalyzerRule for IntervalsByLength {
         }
         plan.transform_up_with_subqueries(rewrite_node).map(|done| done.data)
     }
+}
+
+/// Whether a node has its inputs' columns and no others.
+fn hands_on(node: &LogicalPlan) -> bool {
+    use LogicalPlan::*;
+    matches!(
+        node,
+        Filter(_) | Sort(_) | Limit(_) | Join(_) | SubqueryAlias(_) | Subquery(_)
+    )
 }
 
 fn is_interval(of: &DataType) -> bool {
@@ -287,7 +296,7 @@ impl AnalyzerRule for LiteralsBesideIntervals {
                     || expr.exists(|expr| {
                         Ok(matches!(
                             expr,
-                            Expr::Between(_) | Expr::InList(_) | Expr::WindowFunction(_) | Expr::BinaryExpr(_)
+                            Expr::Between(_) | Expr::InList(_) | Expr::WindowFunction(_)
                         ))
                     })?;
                 Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)

@@ -1,0 +1,188 @@
+//! Which rules run over a logical plan, when, and why not the others.
+//!
+//! DataFusion runs every rule over the whole plan, in passes until one changes nothing. Most rules are about something that
+//! the plan has not. So a rule is run only
+//!
+//! - where its subject occurs (`of_analysis`, `of_optimizer`): a walk that copies nothing tells what does;
+//! - where it has not left this very plan as it is before: the last pass of all is one that changes nothing;
+//! - once, where more of it is of no use (`ONCE`).
+//!
+//! In builds with debug assertions each rule that is left out for the first reason is run all the same, over a copy, which it
+//! must leave as it is: every trial of the server tries this.
+
+use super::deep;
+use super::in_place::applied;
+use crate::pg::errors::to_datafusion;
+use crate::pg::occurring::{Kinds, Occurring};
+use crate::pg::planning;
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::logical_plan::assert_expected_schema;
+use datafusion::logical_expr::{InvariantLevel, LogicalPlan};
+use foldhash::fast::FixedState;
+use std::hash::BuildHasher;
+
+/// The kinds that an analyzer rule is about; None: it looks at all there is.
+fn of_analysis(rule: &str) -> Option<Kinds> {
+    Some(match rule {
+        "plan_array_literals" | "numbers_in_arrays" | "sets_in_lists" => Kinds::CALL,
+        "drop_unseen_orders" => Kinds::SORT,
+        "records_of_nulls" => Kinds::NULL_TEST,
+        "literals_beside_intervals" => Kinds::BETWEEN.or(Kinds::IN_LIST).or(Kinds::WINDOW_CALL),
+        "drop_implied_equalities" | "constant_conditions" => Kinds::FILTER,
+        "frames_of_peers" | "volatile_keys_once" | "sliding_frames" => Kinds::WINDOW,
+        "resolve_grouping_function" => Kinds::GROUPING_CALL,
+        "outer_columns_take_types" => Kinds::OUTER_REFERENCE,
+        "correlated" => Kinds::SUBQUERY
+            .or(Kinds::OUTER_REFERENCE)
+            .or(Kinds::LATERAL)
+            .or(Kinds::OUTER_JOIN),
+        "volatile_columns_late" => Kinds::VOLATILE,
+        "limits_by_value" => Kinds::LIMIT,
+        "names_of_their_own" => Kinds::SUBQUERY.or(Kinds::LATERAL),
+        "subqueries_anywhere" => Kinds::SUBQUERY.or(Kinds::OUTER_REFERENCE),
+        _ => return None,
+    })
+}
+
+/// The same of a rule of the optimizer.
+fn of_optimizer(rule: &str) -> Option<Kinds> {
+    Some(match rule {
+        "rewrite_set_comparison" => Kinds::SET_COMPARISON,
+        "optimize_unions" => Kinds::UNION,
+        "tenon_counted_windows" => Kinds::WINDOW,
+        "tenon_numbered_ordered_sets" | "eliminate_group_by_constant" => Kinds::AGGREGATE,
+        "replace_distinct_aggregate" => Kinds::DISTINCT,
+        "decorrelate_predicate_subquery" => Kinds::SUBQUERY,
+        "scalar_subquery_to_join" => Kinds::SCALAR_SUBQUERY,
+        "decorrelate_lateral_join" => Kinds::LATERAL,
+        "extract_equijoin_predicate" => Kinds::JOIN_CONDITION,
+        "eliminate_duplicated_expr" => Kinds::SORT.or(Kinds::AGGREGATE),
+        "eliminate_filter" => Kinds::FILTER,
+        "eliminate_cross_join" => Kinds::JOIN,
+        "eliminate_limit" | "push_down_limit" => Kinds::LIMIT,
+        "propagate_empty_relation" => Kinds::EMPTY,
+        "eliminate_outer_join" => Kinds::OUTER_JOIN,
+        "push_down_filter" => Kinds::FILTER.or(Kinds::JOIN_CONDITION),
+        "single_distinct_aggregation_to_group_by" => Kinds::DISTINCT_CALL,
+        _ => return None,
+    })
+}
+
+/// Rules of the first pass alone. The one puts joins in another order, which statistics decide afterwards (`join_order`); what it
+/// takes for conditions of joins, `push_down_filter` would put in its place again.
+const ONCE: [&str; 1] = ["eliminate_cross_join"];
+
+/// Rules that leave what they have made as it is, where groups are not grouped again.
+const SETTLES: [&str; 1] = ["optimize_projections"];
+
+/// Rules that may change a plan and say that they have not.
+const UNSURE: [&str; 4] = [
+    "simplify_expressions",
+    "push_down_limit",
+    "eliminate_limit",
+    "push_down_filter",
+];
+
+/// Looks at a plan; fails where it is too large.
+fn occurring(plan: &LogicalPlan) -> Result<Occurring> {
+    let found = Occurring::of(plan, (planning::NODES_MAX, planning::DEPTH_MAX))?;
+    planning::fits(found.nodes, found.depth).map_err(to_datafusion)?;
+    Ok(found)
+}
+
+fn concerns(subject: Option<Kinds>, found: Kinds) -> bool {
+    subject.is_none_or(|subject| found.has(subject))
+}
+
+/// The plan analyzed.
+pub(crate) fn analyzed(state: &SessionState, mut plan: LogicalPlan) -> Result<LogicalPlan> {
+    let (analyzer, options) = (state.analyzer(), state.config_options());
+    plan.check_invariants(InvariantLevel::Always)?;
+    let mut found = Some(occurring(&plan)?);
+    for rule in &analyzer.rules {
+        let kinds = match found {
+            Some(found) => found.kinds,
+            None => found.insert(occurring(&plan)?).kinds,
+        };
+        if concerns(of_analysis(rule.name()), kinds) {
+            planning::check().map_err(to_datafusion)?;
+            plan = rule
+                .analyze(plan, options)
+                .map_err(|error| error.context(rule.name()))?;
+            found = None;
+        } else if cfg!(debug_assertions) && rule.analyze(plan.clone(), options)? != plan {
+            return internal_err!("{} changes a plan in which nothing of it occurs", rule.name());
+        }
+    }
+    deep::check(&plan)?;
+    Ok(plan)
+}
+
+/// The plan analyzed and optimized.
+pub(crate) fn optimized(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
+    optimized_analyzed(state, analyzed(state, plan)?)
+}
+
+/// An analyzed plan optimized.
+pub(crate) fn optimized_analyzed(state: &SessionState, mut plan: LogicalPlan) -> Result<LogicalPlan> {
+    let rules = &state.optimizer().rules;
+    let all = |plan: &LogicalPlan| Occurring::of(plan, (usize::MAX, usize::MAX)).map(|found| found.kinds);
+    let mut kinds = all(&plan)?;
+    let mut seen = vec![hash(&plan)];
+    let mut now = seen[0];
+    // By rule: the plan that it leaves as it is.
+    let mut left: Vec<Option<u64>> = vec![None; rules.len()];
+    for pass in 0..state.config_options().optimizer.max_passes {
+        for (rule, left) in rules.iter().zip(&mut left) {
+            let subqueries = kinds.has(Kinds::SUBQUERY);
+            if *left == Some(now) {
+                if cfg!(debug_assertions) && hash(&applied(rule.as_ref(), plan.clone(), state, subqueries)?.data) != now
+                {
+                    return internal_err!("{} changes a plan that it had done with", rule.name());
+                }
+                continue;
+            }
+            if pass > 0 && ONCE.contains(&rule.name()) {
+                continue;
+            }
+            if !concerns(of_optimizer(rule.name()), kinds) {
+                if cfg!(debug_assertions) && applied(rule.as_ref(), plan.clone(), state, subqueries)?.data != plan {
+                    return internal_err!("{} changes a plan in which nothing of it occurs", rule.name());
+                }
+                continue;
+            }
+            planning::check().map_err(to_datafusion)?;
+            let schema = plan.schema().clone();
+            let made = applied(rule.as_ref(), plan, state, subqueries)
+                .map_err(|error| error.context(format!("Optimizer rule '{}' failed", rule.name())))?;
+            plan = made.data;
+            let before = now;
+            if made.transformed || UNSURE.contains(&rule.name()) {
+                assert_expected_schema(&schema, &plan)?;
+                now = hash(&plan);
+            } else if cfg!(debug_assertions) && now != hash(&plan) {
+                return internal_err!("{} says that it changed nothing", rule.name());
+            }
+            if now == before || SETTLES.contains(&rule.name()) && !kinds.has(Kinds::REGROUPING) {
+                *left = Some(now);
+            }
+            if now != before {
+                kinds = all(&plan)?;
+            }
+            if cfg!(debug_assertions) {
+                planning::has_columns_of_inputs(&plan)?;
+            }
+        }
+        if seen.contains(&now) {
+            break;
+        }
+        seen.push(now);
+    }
+    deep::check(&plan)?;
+    Ok(plan)
+}
+
+fn hash(plan: &LogicalPlan) -> u64 {
+    FixedState::default().hash_one(plan)
+}

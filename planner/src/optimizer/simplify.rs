@@ -1,0 +1,73 @@
+//! DataFusion's rule that simplifies expressions, where there is something to simplify, and dates beside points in time.
+
+use super::date_bounds::DateBounds;
+use crate::pg::occurring::is_column;
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::optimizer::simplify_expressions::SimplifyExpressions;
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+/// `SimplifyExpressions` (DataFusion 55.2) makes the schema of each node's inputs anew, and evaluators for each expression, which
+/// are mere columns for the most part.
+///
+/// Constants are literals afterwards, so that it is seen which dates are compared with points in time. What the comparisons
+/// become is simplified in the same turn: it would take a whole pass of the optimizer otherwise.
+#[derive(Debug, Default)]
+pub struct SimplifyWhatCanBe {
+    simplify: SimplifyExpressions,
+    dates: DateBounds,
+}
+
+impl OptimizerRule for SimplifyWhatCanBe {
+    fn name(&self) -> &str {
+        self.simplify.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.simplify.apply_order()
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        if is_simple(&plan)? {
+            if cfg!(debug_assertions) {
+                let simplified = self.simplify.rewrite(plan.clone(), config)?.data;
+                debug_assert!(simplified == plan, "{} was taken for simple", plan.display());
+            }
+            return Ok(Transformed::no(plan));
+        }
+        let simplified = self.simplify.rewrite(plan, config)?;
+        let bounded = self.dates.rewrite(simplified.data, config)?;
+        match bounded.transformed {
+            true => Ok(Transformed::yes(self.simplify.rewrite(bounded.data, config)?.data)),
+            false => Ok(Transformed::new_transformed(bounded.data, simplified.transformed)),
+        }
+    }
+}
+
+/// Whether a node's expressions are as simple as can be.
+fn is_simple(plan: &LogicalPlan) -> Result<bool> {
+    let mut simple = true;
+    plan.apply_expressions(|expr| {
+        simple &= is_simple_expr(expr);
+        Ok(match simple {
+            true => TreeNodeRecursion::Continue,
+            false => TreeNodeRecursion::Stop,
+        })
+    })?;
+    Ok(simple)
+}
+
+fn is_simple_expr(expr: &Expr) -> bool {
+    match expr {
+        Expr::Alias(alias) => is_simple_expr(&alias.expr),
+        Expr::OuterReferenceColumn(..) | Expr::Placeholder(_) => true,
+        Expr::AggregateFunction(call) => {
+            call.params.filter.is_none()
+                && call.params.order_by.is_empty()
+                && call.params.args.iter().all(is_simple_expr)
+                && call.func.simplify().is_none()
+        }
+        other => is_column(other),
+    }
+}
