@@ -3,6 +3,7 @@
 //! With `TENON_SLT_POSTGRES=postgresql://...` the .slt files run against that PostgreSQL instead, and with
 //! `TENON_SLT_UPDATE=1` their expected results are rewritten from what it answers (see `scripts/slt-oracle.sh`).
 
+mod all_rules;
 mod activity;
 mod architecture;
 #[path = "../examples/bench/store.rs"]
@@ -60,6 +61,7 @@ fn main() {
     let mut trials = Vec::new();
     trials.extend(tpch::trials());
     trials.extend(plans::trials());
+    trials.extend(all_rules::trials());
     trials.extend(estimates::trials());
     trials.extend(slt::trials());
     trials.extend(copy::trials());

@@ -29,6 +29,7 @@ pub(crate) mod parameters;
 pub(crate) mod passes;
 mod pieces;
 mod projections;
+mod repeated;
 pub(crate) mod row_order;
 pub mod rules;
 mod runtime_filters;
@@ -107,12 +108,13 @@ pub fn order_joins(plan: LogicalPlan) -> Result<LogicalPlan> {
     let context = OptimizerContext::new();
     // A side whose columns nobody reads, and that multiplies no rows, only filters.
     let ordered = NeededColumns::default().rewrite(ordered, &context)?.data;
-    let ordered = EliminateJoin::new()
-        .rewrite(dependencies::mended(ordered)?, &context)?
-        .data;
+    let eliminated = EliminateJoin::new().rewrite(dependencies::mended(ordered)?, &context)?;
     // It puts the side that stays on the left, whatever its size.
-    let ordered = join_order::smaller_builds(ordered)?;
-    Ok(NeededColumns::default().rewrite(ordered, &context)?.data)
+    let built = join_order::smaller_builds(eliminated.data)?;
+    match eliminated.transformed || built.transformed {
+        true => Ok(NeededColumns::default().rewrite(built.data, &context)?.data),
+        false => Ok(built.data),
+    }
 }
 
 trait ExistsJoin {

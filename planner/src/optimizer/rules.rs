@@ -25,6 +25,7 @@ use super::not_in::DecorrelateNotIn;
 use super::outer_joins::EliminateOuterJoinBelowFunctions;
 use super::pieces::Pieces;
 use super::projections::PushDownProjections;
+use super::repeated::EliminateWhatRepeats;
 use super::row_order::{FoldOrders, UnfoldOrders};
 use super::shared_limits::SortsByAllKeys;
 use super::simplify::SimplifyWhatCanBe;
@@ -68,11 +69,12 @@ const ENFORCING: &str = "EnsureRequirements";
 pub fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
     rules.retain(|rule| !LOGICAL_UNUSED.contains(&rule.name()));
-    let mended: [Arc<dyn OptimizerRule + Send + Sync>; 15] = [
+    let mended: [Arc<dyn OptimizerRule + Send + Sync>; 16] = [
         Arc::new(DecorrelateLateral::default()),
         Arc::new(DecorrelateNotIn::default()),
         Arc::new(EliminateCrossJoinOfOneEquality::default()),
         Arc::new(EliminateKeysOfOthers::default()),
+        Arc::new(EliminateWhatRepeats::default()),
         Arc::new(EliminateKeysOfOrders::default()),
         Arc::new(EliminateOuterJoinBelowFunctions::default()),
         Arc::new(ExtractKeysOfOneEquality::default()),

@@ -14,7 +14,7 @@ use datafusion::common::{JoinType, Result, internal_err};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -99,6 +99,13 @@ pub(crate) fn fits(nodes: usize, depth: usize) -> Result<(), SqlError> {
 /// A rule that changes nothing, between those that do.
 #[derive(Debug, Default)]
 pub(crate) struct Checkpoint;
+
+static ALL_RULES: LazyLock<bool> = LazyLock::new(|| std::env::var_os("TENON_TEST_ALL_RULES").is_some());
+
+/// Whether rules shall run whatever they are about: a trial compares the plans.
+pub(crate) fn all_rules() -> bool {
+    *ALL_RULES
+}
 
 /// That a rule which gave an input other columns told the join above: what counts columns would take one for another.
 pub(crate) fn has_columns_of_inputs(plan: &LogicalPlan) -> Result<()> {

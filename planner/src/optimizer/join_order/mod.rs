@@ -14,7 +14,7 @@ mod search;
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{JoinType, Result};
 use datafusion::logical_expr::{Join, LogicalPlan, Projection};
 
@@ -59,14 +59,16 @@ fn same_columns(a: &LogicalPlan, b: &LogicalPlan) -> bool {
 }
 
 /// Puts the smaller input on the left of each semi join.
-pub fn smaller_builds(plan: LogicalPlan) -> Result<LogicalPlan> {
+pub fn smaller_builds(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     plan.transform_up(|node| match node {
         LogicalPlan::Join(join) if matches!(join.join_type, JoinType::LeftSemi | JoinType::RightSemi) => {
-            smaller_build(join).map(LogicalPlan::Join).map(Transformed::yes)
+            let own = join.join_type;
+            let join = smaller_build(join)?;
+            let swapped = join.join_type != own;
+            Ok(Transformed::new_transformed(LogicalPlan::Join(join), swapped))
         }
         node => Ok(Transformed::no(node)),
     })
-    .data()
 }
 
 /// Puts the smaller input on the left of a join that is not part of a graph.
