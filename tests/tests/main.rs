@@ -3,8 +3,8 @@
 //! With `TENON_SLT_POSTGRES=postgresql://...` the .slt files run against that PostgreSQL instead, and with
 //! `TENON_SLT_UPDATE=1` their expected results are rewritten from what it answers (see `scripts/slt-oracle.sh`).
 
-mod all_rules;
 mod activity;
+mod all_rules;
 mod architecture;
 #[path = "../examples/bench/store.rs"]
 mod bench_store;

@@ -207,7 +207,11 @@ mod tests {
             assert!(names.contains(rule), "{rule}");
         }
         let state = semantics::install(SessionStateBuilder::new_with_default_features()).build();
-        let about = state.analyzer().rules.iter().filter(|rule| of_analysis(rule.name()).is_some());
+        let about = state
+            .analyzer()
+            .rules
+            .iter()
+            .filter(|rule| of_analysis(rule.name()).is_some());
         assert_eq!(about.count(), OF_ANALYSIS);
     }
 

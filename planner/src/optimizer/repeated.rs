@@ -31,7 +31,11 @@ impl OptimizerRule for EliminateWhatRepeats {
         }
         if cfg!(debug_assertions) {
             let made = self.0.rewrite(plan.clone(), config)?.data;
-            debug_assert!(hash(&made) == hash(&plan), "{} was said to repeat nothing", plan.display_indent());
+            debug_assert!(
+                hash(&made) == hash(&plan),
+                "{} was said to repeat nothing",
+                plan.display_indent()
+            );
         }
         Ok(Transformed::no(plan))
     }
