@@ -135,6 +135,11 @@ TENON_DEVICE u32 first_from(const u64* words, u32 from, u32 end, u64 word) {
     return from;
 }
 
+/// Keeps the largest of some lengths that are not negative.
+TENON_DEVICE void longest_of(u64* longest, i64 length) {
+    if (length > 0 && (u64)length > ld_relaxed(longest)) atomicMax(longest, (u64)length);
+}
+
 /// Whether a row may try so many partners: those of rows with many are counted, and too many in all fail the pipeline.
 TENON_DEVICE bool allowed_pairs(const PipelineParams& p, u64* pairs, u64 own, u64 many, u64 all) {
     if (own <= many) return true;

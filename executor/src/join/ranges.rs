@@ -41,15 +41,13 @@ pub struct RangeCondition {
 impl RangeCondition {
     /// The filter's best range condition, if it has one.
     pub fn of(filter: &JoinFilter) -> Result<Option<Self>> {
-        Self::best(filter, |_| true)
+        // The first among equals: conditions are seen from the left side first.
+        let better = |best: Self, other: Self| if other.ends() > best.ends() { other } else { best };
+        Ok(Self::all(filter)?.into_iter().reduce(better))
     }
 
-    /// The best with a key of this side.
-    pub fn of_side(filter: &JoinFilter, side: JoinSide) -> Result<Option<Self>> {
-        Self::best(filter, |own| own.sorted == side)
-    }
-
-    fn best(filter: &JoinFilter, wanted: impl Fn(&Self) -> bool) -> Result<Option<Self>> {
+    /// All range conditions of the filter, in the order in which it names their keys.
+    pub fn all(filter: &JoinFilter) -> Result<Vec<Self>> {
         let conjuncts = split_conjunction(filter.expression());
         let mut found: Vec<(RangeCondition, usize)> = vec![];
         for conjunct in &conjuncts {
@@ -108,13 +106,7 @@ impl RangeCondition {
         for (range, used) in &mut found {
             range.whole = *used == conjuncts.len();
         }
-        // The first among equals: conditions are seen from the left side first.
-        let best = found
-            .into_iter()
-            .map(|(range, _)| range)
-            .filter(wanted)
-            .reduce(|best, other| if other.ends() > best.ends() { other } else { best });
-        Ok(best)
+        Ok(found.into_iter().map(|(range, _)| range).collect())
     }
 
     /// Bounded ends: 1 or 2.

@@ -31,7 +31,6 @@ fn of_analysis(rule: &str) -> Option<Kinds> {
         "literals_beside_intervals" => Kinds::BETWEEN.or(Kinds::IN_LIST).or(Kinds::WINDOW_CALL),
         "drop_implied_equalities" | "constant_conditions" => Kinds::FILTER,
         "frames_of_peers" | "volatile_keys_once" | "sliding_frames" => Kinds::WINDOW,
-        "resolve_grouping_function" => Kinds::GROUPING_CALL,
         "outer_columns_take_types" => Kinds::OUTER_REFERENCE,
         "correlated" => Kinds::SUBQUERY
             .or(Kinds::OUTER_REFERENCE)
@@ -111,7 +110,7 @@ pub(crate) fn analyzed(state: &SessionState, mut plan: LogicalPlan) -> Result<Lo
                 .analyze(plan, options)
                 .map_err(|error| error.context(rule.name()))?;
             found = None;
-        } else if cfg!(debug_assertions) && rule.analyze(plan.clone(), options)? != plan {
+        } else if cfg!(debug_assertions) && hash(&rule.analyze(plan.clone(), options)?) != hash(&plan) {
             return internal_err!("{} changes a plan in which nothing of it occurs", rule.name());
         }
     }
@@ -147,7 +146,8 @@ pub(crate) fn optimized_analyzed(state: &SessionState, mut plan: LogicalPlan) ->
                 continue;
             }
             if !concerns(of_optimizer(rule.name()), kinds) {
-                if cfg!(debug_assertions) && applied(rule.as_ref(), plan.clone(), state, subqueries)?.data != plan {
+                if cfg!(debug_assertions) && hash(&applied(rule.as_ref(), plan.clone(), state, subqueries)?.data) != now
+                {
                     return internal_err!("{} changes a plan in which nothing of it occurs", rule.name());
                 }
                 continue;
@@ -216,5 +216,5 @@ mod tests {
     }
 
     const OF_OPTIMIZER: usize = 19;
-    const OF_ANALYSIS: usize = 18;
+    const OF_ANALYSIS: usize = 17;
 }

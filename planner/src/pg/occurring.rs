@@ -47,8 +47,6 @@ kinds! {
     /// Of a function of one row.
     CALL = 18,
     DISTINCT_CALL = 19,
-    /// `grouping(...)`.
-    GROUPING_CALL = 20,
     BETWEEN = 21,
     IN_LIST = 22,
     /// A constant timestamp.
@@ -218,12 +216,8 @@ fn of_expr(expr: &Expr) -> Kinds {
 }
 
 fn of_aggregate(call: &AggregateFunction) -> Kinds {
-    let distinct = match call.params.distinct {
+    match call.params.distinct {
         true => Kinds::DISTINCT_CALL,
         false => Kinds::default(),
-    };
-    match call.func.name() {
-        "grouping" => distinct | Kinds::GROUPING_CALL,
-        _ => distinct,
     }
 }

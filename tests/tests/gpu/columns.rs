@@ -167,10 +167,17 @@ pub async fn by_bounds() -> Result<()> {
              FROM generate_series(1, 12000) q (g); \
              CREATE TABLE p AS SELECT CASE WHEN g % 13 > 0 THEN g * 31 % 90001 END AS k, (g % 3000 / 7.0)::numeric(9, 2) AS n, \
              date '2020-01-01' + g % 4000 AS d, g AS y FROM generate_series(1, 12000) q (g); \
-             CREATE TABLE e AS SELECT * FROM p WHERE y < 0",
+             CREATE TABLE e AS SELECT * FROM p WHERE y < 0; \
+             CREATE TABLE i AS SELECT CASE WHEN g % 17 > 0 THEN g * 7919 % 90001 END AS lo, \
+             CASE WHEN g % 19 > 0 THEN g * 7919 % 90001 + g % 40 - 5 END AS hi, g AS z FROM generate_series(1, 12000) q (g)",
         )
         .await?;
     for sql in [
+        "SELECT count(*), count(z), sum(z), sum(y) FROM p LEFT JOIN i ON k >= lo AND k < hi",
+        "SELECT count(*), sum(y) FROM p WHERE EXISTS (SELECT FROM i WHERE k BETWEEN lo AND hi)",
+        "SELECT count(*), sum(y) FROM p WHERE NOT EXISTS (SELECT FROM i WHERE hi > k AND lo < k)",
+        "SELECT count(*), sum(z), sum(y) FROM p JOIN i ON k BETWEEN lo AND hi",
+        "SELECT count(*), sum(a.z), sum(b.z) FROM i a LEFT JOIN i b ON a.lo < b.hi AND b.lo < a.hi",
         "SELECT count(*), sum(b.x), sum(p.y) FROM b JOIN p ON b.k BETWEEN p.k - 10 AND p.k + 10",
         "SELECT count(*), sum(b.x), sum(p.y) FROM p JOIN b ON p.k > b.k - 5 AND p.k <= b.k + 5 AND p.y <> b.x",
         "SELECT b.x, count(*), sum(p.y) FROM p LEFT JOIN b ON b.k >= p.k AND b.k < p.k + b.w GROUP BY b.x ORDER BY b.x",

@@ -1,6 +1,9 @@
 //! The rows of a build side in the order of a key that a condition bounds by expressions of the probe side: two binary searches
 //! find the rows that a probe may meet (He 2008, section 4.2's indexed nested-loop join, over a sorted array). Of these the
 //! join's whole condition decides.
+//!
+//! Where rows are intervals, the one key is bounded at one end, and another key at the other. Then no row is further from that
+//! end than the longest interval, which the build side's pipeline finds out.
 
 use arrow::datatypes::DataType;
 use datafusion::physical_expr::PhysicalExprRef;
@@ -21,6 +24,7 @@ const BITS_MAX: u32 = 63;
 
 pub struct SortedKeys {
     condition: RangeCondition,
+    interval: Option<Interval>,
     data_type: DataType,
     /// What keys may be: words count from the lowest.
     range: Range,
@@ -31,14 +35,26 @@ pub struct SortedKeys {
     pairs: usize,
 }
 
+/// What bounds keys at the end that their own condition leaves open.
+struct Interval {
+    condition: RangeCondition,
+    /// The array of the longest interval, and the longest that there may be.
+    longest: usize,
+    length_max: i128,
+}
+
 impl SortedKeys {
     /// Ends the build side's rows, which are put into `made`. None: no condition bounds a key that has words.
     pub fn put(fragment: &mut Fragment, mut flow: Flow, sides: &Sides<'_>, made: &Made) -> Translated<Option<Self>> {
-        let filter = sides.join.spec().filter.as_ref();
-        let condition = filter.map(|filter| RangeCondition::of_side(filter, sides.build_side));
-        let condition = condition.transpose().map_err(|error| error.to_string())?.flatten();
+        let filter = sides.join.spec().filter.as_ref().map(RangeCondition::all);
+        let all = filter.transpose().map_err(|error| error.to_string())?;
+        let mut own: Vec<RangeCondition> = all.into_iter().flatten().collect();
+        own.retain(|condition| condition.sorted == sides.build_side);
+        // The first of those with the most ends.
+        own.sort_by_key(|condition| std::cmp::Reverse(condition.ends()));
+        let mut own = own.into_iter();
         // A pass has rows of its own, and an order is of all.
-        let key = match condition.filter(|_| fragment.passes().is_none()) {
+        let key = match own.next().filter(|_| fragment.passes().is_none()) {
             Some(condition) => key(&mut flow, &condition.key).map(|key| (condition, key)),
             None => None,
         };
@@ -46,9 +62,14 @@ impl SortedKeys {
             flow.finish(fragment)?;
             return Ok(None);
         };
+        let is_open = |other: &RangeCondition| condition.lows.is_empty() != other.lows.is_empty();
+        let mut interval = None;
+        if let Some(other) = own.find(|other| condition.ends() == 1 && other.ends() == 1 && is_open(other)) {
+            interval = Interval::put(fragment, &mut flow, &key, other);
+        }
         let unordered = fragment.array(made.room, 8, None);
         let to = flow.array(Input::Array(unordered), "u64");
-        flow.line(&format!("{to}[at] = {};", key.word));
+        flow.line(&format!("{to}[at] = {};", key.ordered()));
         flow.finish(fragment)?;
         let order = fragment.order((made.count, made.room), vec![(unordered, key.bits)]);
         let words = fragment.array(made.room, 8, None);
@@ -60,6 +81,7 @@ impl SortedKeys {
         flow.finish(fragment)?;
         Ok(Some(Self {
             condition,
+            interval,
             data_type: key.data_type,
             range: key.range,
             order,
@@ -82,7 +104,15 @@ impl SortedKeys {
             (&self.condition.highs, &high, "<", -1),
         ] {
             for end in ends {
-                self.narrow(flow, end, (bound, comparison, step), &none)?;
+                self.narrow(flow, end, (bound, comparison, step), &none, None)?;
+            }
+        }
+        if let Some(interval) = &self.interval {
+            for end in &interval.condition.lows {
+                self.narrow(flow, end, (&low, ">", 1), &none, Some(interval))?;
+            }
+            for end in &interval.condition.highs {
+                self.narrow(flow, end, (&high, "<", -1), &none, Some(interval))?;
             }
         }
         flow.far = true;
@@ -114,13 +144,15 @@ impl SortedKeys {
         })
     }
 
-    /// Moves a bound to an end, where that is of the keys' type and has a word; what bounds nothing is left to the whole condition.
+    /// Moves a bound to an end, or as far beyond it as intervals are long, where that is of the keys' type and has a word; what
+    /// bounds nothing is left to the whole condition.
     fn narrow(
         &self,
         flow: &mut Flow,
         end: &End,
         (bound, comparison, step): (&str, &str, i64),
         none: &str,
+        interval: Option<&Interval>,
     ) -> Translated<()> {
         let value = flow.translator.translate(&end.expr)?;
         let Ok((word, range)) = flow.word(&value) else {
@@ -129,13 +161,23 @@ impl SortedKeys {
         if value.data_type != self.data_type {
             return Ok(());
         }
+        let length_max = interval.map_or(0, |interval| interval.length_max);
+        let fits = |value: i128| i64::try_from(value).is_ok();
         // Where the next value is none of the type's words, the end itself stays within.
-        let has_next = i64::try_from(range.0 - 1).is_ok() && i64::try_from(range.1 + 1).is_ok();
-        let step = if end.strict && has_next { step } else { 0 };
-        let own = flow
-            .translator
-            .define("i64", format!("{word} + ({step})"), None, DataType::Int64, None);
-        let own = own.value;
+        let has_next = fits(range.0 - 1 - length_max) && fits(range.1 + 1 + length_max);
+        if interval.is_some() && !has_next {
+            return Ok(());
+        }
+        let mut moved = match end.strict && has_next {
+            true => format!("{word} + ({step})"),
+            false => word,
+        };
+        if let Some(interval) = interval {
+            let longest = flow.array(Input::Array(interval.longest), "const i64");
+            let sign = if step > 0 { "-" } else { "+" };
+            moved = format!("{moved} {sign} {longest}[0]");
+        }
+        let own = flow.translator.define("i64", moved, None, DataType::Int64, None).value;
         flow.line(&format!("if ({own} {comparison} {bound}) {bound} = {own};"));
         if let Some(null) = &value.null {
             flow.line(&format!("{none} |= {null};"));
@@ -144,14 +186,52 @@ impl SortedKeys {
     }
 }
 
+impl Interval {
+    /// Has the build side's rows tell how far the other condition's key is from theirs. None: it has no words.
+    fn put(fragment: &mut Fragment, flow: &mut Flow, own: &Key, condition: RangeCondition) -> Option<Self> {
+        let other = key(flow, &condition.key).filter(|other| other.data_type == own.data_type)?;
+        let (above, below) = match condition.lows.is_empty() {
+            // The other key is bounded from below, the own from above.
+            false => (&other, own),
+            true => (own, &other),
+        };
+        let length_max = (above.range.1 - below.range.0).max(0);
+        i64::try_from(length_max).ok()?;
+        i64::try_from(above.range.0 - below.range.1).ok()?;
+        let longest = fragment.array(1, 8, Some(0));
+        let to = flow.array(Input::Array(longest), "u64");
+        let nulls = own.null.iter().chain(&other.null).map(|null| format!("!{null}"));
+        let present = nulls.chain(["true".into()]).collect::<Vec<_>>().join(" && ");
+        let (above, below) = (&above.word, &below.word);
+        flow.line(&format!("if ({present}) longest_of({to}, {above} - {below});"));
+        Some(Self {
+            condition,
+            longest,
+            length_max,
+        })
+    }
+}
+
+/// A key as a word in the order of its values.
 struct Key {
     word: String,
+    null: Option<String>,
     bits: u32,
     range: Range,
     data_type: DataType,
 }
 
-/// A key's word, which is in the order of its values, and its bits.
+impl Key {
+    /// C++ of the word counted from the lowest. The join's whole condition leaves a row without a key out.
+    fn ordered(&self) -> String {
+        let word = format!("(u64)({} - ({}))", self.word, c_number(self.range.0));
+        match &self.null {
+            Some(null) => format!("({null} ? 0ull : {word})"),
+            None => word,
+        }
+    }
+}
+
 fn key(flow: &mut Flow, expr: &PhysicalExprRef) -> Option<Key> {
     let value = flow.translator.translate(expr).ok()?;
     let (word, range) = flow.word(&value).ok()?;
@@ -160,13 +240,9 @@ fn key(flow: &mut Flow, expr: &PhysicalExprRef) -> Option<Key> {
     if bits > BITS_MAX || matches!(value.data_type, DataType::Utf8View) {
         return None;
     }
-    let word = format!("(u64)({word} - ({}))", c_number(range.0));
     Some(Key {
-        // The whole condition leaves a row without a key out.
-        word: match &value.null {
-            Some(null) => format!("({null} ? 0ull : {word})"),
-            None => word,
-        },
+        word,
+        null: value.null.clone(),
         bits: bits.max(1),
         range,
         data_type: value.data_type,
