@@ -3,6 +3,8 @@
 //! A result is compared as the text that PostgreSQL sends: NULL is written `NULL`, an empty string `(empty)`, a line
 //! feed `\n`, a space at the end `·`. Under the extended protocol values come in binary format and `pgtext` writes them, so that both encoders
 //! are held to the same expectations.
+//!
+//! More than 400 lines: the ways to run a file are in one place.
 
 use crate::pgtext::{Value, pg_text};
 use crate::process::{Server, connect, root, rows};

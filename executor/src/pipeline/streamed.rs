@@ -26,7 +26,7 @@ use crate::counts::COUNTS;
 const CHUNK_BYTES: Range<u64> = 16 << 20..64 << 20;
 /// A chunk takes so much of the room, all together about an eighth: the rest is for what stays.
 const CHUNK_OF_ROOM: u64 = 32;
-/// Chunks of the least size leave at least so much of the room.
+/// Chunks of the least size leave so much of the room, or have all of it.
 const LEFT_OF_ROOM: u64 = 4;
 /// What stays leaves so much of its room: segments are not of the same size.
 const SPARE_OF_ROOM: u64 = 16;
@@ -105,10 +105,10 @@ impl Streamed {
             .collect();
         let usual = (room / CHUNK_OF_ROOM).clamp(CHUNK_BYTES.start, CHUNK_BYTES.end);
         let largest = |chunk: u64| scans.iter().map(|scan| scan.largest(chunk)).max().unwrap_or(0);
-        let leaves = |at_once: &u64| at_once * usual <= room - room / LEFT_OF_ROOM;
-        let usual = CHUNKS_AT_ONCE.into_iter().find(leaves).map(|at_once| (at_once, usual));
-        // In little room half of it, or what segments take that are not divided.
-        let smaller = CHUNKS_AT_ONCE.map(|at_once| (at_once, room / (2 * at_once)));
+        // Little room is all for chunks, but for one more that stays, or what segments take that are not divided.
+        let leaves = CHUNKS_AT_ONCE[0] * usual <= room - room / LEFT_OF_ROOM;
+        let usual = leaves.then_some((CHUNKS_AT_ONCE[0], usual));
+        let smaller = CHUNKS_AT_ONCE.map(|at_once| (at_once, CHUNK_BYTES.end.min(room / (at_once + 1))));
         let fits = |&(at_once, chunk): &(u64, u64)| at_once * largest(chunk) <= room;
         let (at_once, chunk) = usual.into_iter().chain(smaller).find(fits)?;
         let largest = largest(chunk);
