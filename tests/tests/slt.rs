@@ -4,7 +4,7 @@
 //! feed `\n`, a space at the end `·`. Under the extended protocol values come in binary format and `pgtext` writes them, so that both encoders
 //! are held to the same expectations.
 //!
-//! More than 400 lines: the ways to run a file are in one place.
+//! More than 400 lines because the ways to run a file are in one place.
 
 use crate::pgtext::{Value, pg_text};
 use crate::process::{Server, connect, root, rows};

@@ -2,7 +2,7 @@
 //! that reads it, while the groups and tables that this makes stay; the next largest, too, until all fits. As many of the first
 //! segments as there is room for stay, too, so that the bus has the rest alone: what little memory costs is in proportion.
 //!
-//! More than 400 lines with its tests: how the room is divided, and what is done with it.
+//! More than 400 lines because how the room is divided and what is done with it are told together.
 //!
 //! Copies are in a stream of their own: while one chunk is read, the next is copied.
 
