@@ -38,7 +38,10 @@ fn is_constant(expr: &Expr) -> bool {
     let mut constant = true;
     let walked = expr.apply(|expr| {
         constant &= match expr {
-            Expr::ScalarFunction(call) => call.func.signature().volatility == Volatility::Immutable,
+            // A call that does not compute all of its arguments (coalesce) cannot be computed before it is simplified.
+            Expr::ScalarFunction(call) => {
+                call.func.signature().volatility == Volatility::Immutable && !call.func.short_circuits()
+            }
             Expr::Literal(..)
             | Expr::Alias(_)
             | Expr::BinaryExpr(_)
