@@ -427,7 +427,7 @@ mod tests {
         SizedScan {
             scan: 0,
             before: bytes_before(rows.iter().copied(), bytes),
-            parts: vec![0..rows.len()],
+            parts: vec![],
             reads: 1.0,
         }
     }
