@@ -1,10 +1,10 @@
 //! DataFusion's rule that simplifies expressions, where there is something to simplify, and dates beside points in time.
 
 use super::date_bounds::DateBounds;
-use crate::pg::occurring::is_column;
+use crate::pg::occurring::{all_are, is_column};
 use crate::pg::planning::all_rules;
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::simplify_expressions::SimplifyExpressions;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
@@ -30,7 +30,7 @@ impl OptimizerRule for SimplifyWhatCanBe {
     }
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        if !all_rules() && is_simple(&plan)? {
+        if !all_rules() && all_are(&plan, is_simple)? {
             if cfg!(debug_assertions) {
                 let simplified = self.simplify.rewrite(plan.clone(), config)?.data;
                 debug_assert!(simplified == plan, "{} was taken for simple", plan.display());
@@ -46,27 +46,15 @@ impl OptimizerRule for SimplifyWhatCanBe {
     }
 }
 
-/// Whether a node's expressions are as simple as can be.
-fn is_simple(plan: &LogicalPlan) -> Result<bool> {
-    let mut simple = true;
-    plan.apply_expressions(|expr| {
-        simple &= is_simple_expr(expr);
-        Ok(match simple {
-            true => TreeNodeRecursion::Continue,
-            false => TreeNodeRecursion::Stop,
-        })
-    })?;
-    Ok(simple)
-}
-
-fn is_simple_expr(expr: &Expr) -> bool {
+/// Whether an expression is as simple as can be.
+fn is_simple(expr: &Expr) -> bool {
     match expr {
-        Expr::Alias(alias) => is_simple_expr(&alias.expr),
+        Expr::Alias(alias) => is_simple(&alias.expr),
         Expr::OuterReferenceColumn(..) | Expr::Placeholder(_) => true,
         Expr::AggregateFunction(call) => {
             call.params.filter.is_none()
                 && call.params.order_by.is_empty()
-                && call.params.args.iter().all(is_simple_expr)
+                && call.params.args.iter().all(is_simple)
                 && call.func.simplify().is_none()
         }
         other => is_column(other),

@@ -138,15 +138,20 @@ impl Occurring {
 
 /// Whether a node's expressions are columns as they are, or under another name, and constants.
 pub(crate) fn only_columns(plan: &LogicalPlan) -> Result<bool> {
-    let mut only = true;
+    all_are(plan, is_column)
+}
+
+/// Whether something holds of all of a node's expressions.
+pub(crate) fn all_are(plan: &LogicalPlan, holds: impl Fn(&Expr) -> bool) -> Result<bool> {
+    let mut all = true;
     plan.apply_expressions(|expr| {
-        only &= is_column(expr);
-        Ok(match only {
+        all &= holds(expr);
+        Ok(match all {
             true => TreeNodeRecursion::Continue,
             false => TreeNodeRecursion::Stop,
         })
     })?;
-    Ok(only)
+    Ok(all)
 }
 
 pub(crate) fn is_column(expr: &Expr) -> bool {

@@ -114,27 +114,20 @@ impl UserRange {
 
     /// The type of ranges or multiranges of an oid.
     pub(super) fn of_oid(oid: u32) -> Option<SqlType> {
-        let all = ALL.read();
-        let own = all
-            .iter()
-            .rev()
-            .find(|own| own.oid == oid || own.multirange_oid == oid)?;
-        let of = RangeType::User(own);
-        Some(match own.oid == oid {
-            true => SqlType::Range(of),
-            false => SqlType::Multirange(of),
-        })
+        Self::found(oid, |own| [own.oid, own.multirange_oid])
     }
 
     /// The element of the array type of an oid.
     pub fn element_of(array: u32) -> Option<SqlType> {
+        Self::found(array, |own| [own.array_oid, own.multirange_array_oid])
+    }
+
+    /// The ranges, or the multiranges, of which `oids` has this oid; the newest.
+    fn found(oid: u32, oids: impl Fn(&Self) -> [u32; 2]) -> Option<SqlType> {
         let all = ALL.read();
-        let own = all
-            .iter()
-            .rev()
-            .find(|own| own.array_oid == array || own.multirange_array_oid == array)?;
+        let own = all.iter().rev().find(|own| oids(own).contains(&oid))?;
         let of = RangeType::User(own);
-        Some(match own.array_oid == array {
+        Some(match oids(own)[0] == oid {
             true => SqlType::Range(of),
             false => SqlType::Multirange(of),
         })
