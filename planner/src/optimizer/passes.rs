@@ -72,8 +72,10 @@ fn of_optimizer(rule: &str) -> Option<Kinds> {
 /// takes for conditions of joins, `push_down_filter` would put in its place again.
 const ONCE: [&str; 1] = ["eliminate_cross_join"];
 
-/// Rules that leave what they have made as it is, where groups are not grouped again.
+/// Rules that leave what they have made as it is, where groups are not grouped again and projections that meet are one.
 const SETTLES: [&str; 1] = ["optimize_projections"];
+
+const UNSETTLED: Kinds = Kinds::REGROUPING.or(Kinds::PROJECTED_TWICE);
 
 /// Looks at a plan; fails where it is too large.
 fn occurring(plan: &LogicalPlan) -> Result<Occurring> {
@@ -154,11 +156,11 @@ pub(crate) fn optimized_analyzed(state: &SessionState, mut plan: LogicalPlan) ->
             if now != before {
                 assert_expected_schema(&schema, &plan)?;
             }
-            if now == before || SETTLES.contains(&rule.name()) && !kinds.has(Kinds::REGROUPING) {
-                *left = Some(now);
-            }
             if now != before {
                 kinds = all(&plan)?;
+            }
+            if now == before || SETTLES.contains(&rule.name()) && !kinds.has(UNSETTLED) {
+                *left = Some(now);
             }
             if cfg!(debug_assertions) {
                 planning::has_columns_of_inputs(&plan)?;

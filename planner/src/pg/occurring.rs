@@ -55,6 +55,8 @@ kinds! {
     WINDOW_CALL = 25,
     /// Several aggregations, or one by several sets of keys.
     REGROUPING = 26,
+    /// A projection of a projection's rows, with nothing between them.
+    PROJECTED_TWICE = 27,
 }
 
 impl Kinds {
@@ -174,6 +176,7 @@ fn subquery(expr: &Expr) -> Option<&LogicalPlan> {
 
 fn of_node(plan: &LogicalPlan) -> Kinds {
     match plan {
+        LogicalPlan::Projection(outer) if matches!(*outer.input, LogicalPlan::Projection(_)) => Kinds::PROJECTED_TWICE,
         LogicalPlan::Filter(_) => Kinds::FILTER,
         LogicalPlan::Window(_) => Kinds::WINDOW,
         LogicalPlan::Aggregate(_) => Kinds::AGGREGATE,
