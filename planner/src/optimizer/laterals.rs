@@ -11,8 +11,8 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 ///
 /// - it leaves a subquery as it is whose references simplification has taken away, as of `p.x = p.x` over a column that is
 ///   never null; no plan can be made of it then;
-/// - a join gets the columns that a subquery's condition compares, and the joins above do not learn of them: what counts
-///   their columns then takes one for another.
+/// - a join gets the columns that a subquery's condition compares, and the joins and windows above do not learn of them: what
+///   counts their columns then takes one for another, or refuses them.
 #[derive(Debug, Default)]
 pub struct DecorrelateLateral(DecorrelateLateralJoin);
 
@@ -51,9 +51,11 @@ impl DecorrelateLateral {
 /// A node that passes its inputs' columns on, with those that they have now.
 fn with_columns_of_inputs(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     match plan {
-        LogicalPlan::Join(_) | LogicalPlan::Filter(_) | LogicalPlan::SubqueryAlias(_) => {
-            plan.recompute_schema().map(Transformed::yes)
-        }
+        LogicalPlan::Join(_)
+        | LogicalPlan::Filter(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Window(_)
+        | LogicalPlan::Unnest(_) => plan.recompute_schema().map(Transformed::yes),
         _ => Ok(Transformed::no(plan)),
     }
 }
