@@ -25,6 +25,8 @@ pub trait DiskFile: Send + Sync {
     fn set_len(&self, bytes: u64) -> io::Result<()>;
     /// Makes the file at least so long, with room on the disk for what is behind its end, which reads as zeros.
     fn allocate(&self, bytes: u64) -> io::Result<()>;
+    /// Begins to bring to the disk what was written there: the sync to come waits the less. Where that cannot be, nothing happens.
+    fn begin_sync(&self, offset: u64, bytes: u64);
     /// Returns when what was written survives a loss of power.
     fn sync(&self) -> io::Result<()>;
 }
@@ -79,6 +81,14 @@ impl DiskFile for RealFile {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
+    }
+
+    fn begin_sync(&self, offset: u64, bytes: u64) {
+        let (Ok(offset), Ok(bytes)) = (offset.try_into(), bytes.try_into()) else {
+            return;
+        };
+        // SAFETY: the descriptor is open for as long as the file lives; no memory is involved.
+        unsafe { libc::sync_file_range(self.0.as_raw_fd(), offset, bytes, libc::SYNC_FILE_RANGE_WRITE) };
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -113,18 +113,33 @@ impl Log {
 
     /// Writes a record. On error the log is as it was.
     pub(super) fn append(&self, kind: Kind, payload: &[&[u8]]) -> Result<(RecordLocation, Position)> {
+        let bytes: u64 = payload.iter().map(|part| part.len() as u64).sum();
+        let is_short = bytes <= SHORT_BYTES_MAX;
+        let header_after = |durable: Position| record::header(kind, durable.offset, payload);
+        // Nobody waits while a checksum of many bytes is computed, unless the log goes on in another file meanwhile.
+        let ahead = match is_short {
+            true => None,
+            false => {
+                let durable = self.durable.lock().upto;
+                Some((durable.file, header_after(durable)))
+            }
+        };
         let mut tail = self.tail.lock();
-        let synced = {
+        let durable = {
             let durable = self.durable.lock();
             refuse(&durable)?;
             match durable.upto.file == tail.number {
-                true => durable.upto.offset,
-                false => HEADING_BYTES,
+                true => durable.upto,
+                false => Position {
+                    file: tail.number,
+                    offset: HEADING_BYTES,
+                },
             }
         };
-        let bytes: u64 = payload.iter().map(|part| part.len() as u64).sum();
-        let header = record::header(kind, synced, payload);
-        let is_short = bytes <= SHORT_BYTES_MAX;
+        let header = match ahead {
+            Some((file, header)) if file == tail.number => header,
+            _ => header_after(durable),
+        };
         // Those of a checkpoint wait for one sync together.
         if is_short && kind != Kind::Segment {
             let end = record::next(tail.offset, bytes);
@@ -141,6 +156,7 @@ impl Log {
                 tail.file.write_at(part, at)?;
                 at += part.len() as u64;
             }
+            tail.file.begin_sync(tail.offset, at - tail.offset);
             Ok(())
         };
         if let Err(error) = write() {

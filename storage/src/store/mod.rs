@@ -40,6 +40,7 @@ use crate::catalog::sequence::SequenceLog;
 use crate::catalog::{DatabaseState, Difference, SchemaEntry};
 use crate::error::{Result, StorageError};
 use crate::segment::Segment;
+use arrow::buffer::Buffer;
 use image::Delta;
 use log::Log;
 use parking_lot::Mutex;
@@ -47,6 +48,7 @@ use record::{Kind, RecordLocation};
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
+use std::iter;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -182,7 +184,9 @@ impl Store {
 
     fn write_segment(&self, segment: &Arc<Segment>) -> Result<()> {
         let rows = rows::encode(segment)?;
-        let (place, _) = self.log.append(Kind::Segment, &[&segment.id().to_le_bytes(), &rows])?;
+        let id = segment.id().to_le_bytes();
+        let parts: Vec<&[u8]> = iter::once(&id[..]).chain(rows.iter().map(Buffer::as_slice)).collect();
+        let (place, _) = self.log.append(Kind::Segment, &parts)?;
         self.note_stored(segment, place);
         Ok(())
     }

@@ -25,7 +25,7 @@ use arrow::array::*;
 use arrow::buffer::{BooleanBuffer, Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::*;
 use arrow::ipc::reader::StreamDecoder;
-use arrow::ipc::writer::StreamWriter;
+use arrow::ipc::writer::StreamEncoder;
 use std::sync::Arc;
 
 /// Names what differences are added to.
@@ -41,8 +41,8 @@ const STATISTICS: &str = "statistics";
 const STATISTICS_BYTES: usize = 512;
 const STATISTICS_PART: usize = 8;
 
-/// The rows of a segment.
-pub(super) fn encode(segment: &Segment) -> Result<Vec<u8>> {
+/// The rows of a segment: parts of a stream, most of which are the segment's own memory.
+pub(super) fn encode(segment: &Segment) -> Result<Vec<Buffer>> {
     let columns = (0..segment.columns()).map(|at| match segment.form(at) {
         Form::RunLength(column) => kept(column.expanded().form(), || segment.column(at)),
         form => kept(form, || segment.column(at)),
@@ -57,9 +57,10 @@ pub(super) fn encode(segment: &Segment) -> Result<Vec<u8>> {
     let arrays = columns.into_iter().map(|(array, _)| array).collect();
     let options = RecordBatchOptions::new().with_row_count(Some(segment.rows()));
     let batch = RecordBatch::try_new_with_options(schema.clone(), arrays, &options)?;
-    let mut writer = StreamWriter::try_new(Vec::with_capacity(segment.bytes() + 4096), &schema)?;
-    writer.write(&batch)?;
-    Ok(writer.into_inner()?)
+    let mut encoder = StreamEncoder::try_new(&schema)?;
+    let mut parts = encoder.encode(&batch)?;
+    parts.extend(encoder.finish()?);
+    Ok(parts)
 }
 
 /// What the field of a column says of it besides.
@@ -219,6 +220,7 @@ mod tests {
     use crate::catalog::{ColumnDef, TableDef};
     use crate::types::SqlType;
     use arrow::ipc::reader::StreamReader;
+    use arrow::ipc::writer::StreamWriter;
     use std::collections::HashMap;
 
     const ROWS: i64 = 3000;
@@ -257,6 +259,8 @@ mod tests {
         writer.append(&batch).unwrap();
         let segment = writer.finish().unwrap().remove(0);
         let bytes = encode(&segment).unwrap();
+        let bytes: Vec<&[u8]> = bytes.iter().map(Buffer::as_slice).collect();
+        let bytes = bytes.concat();
         (table.definition().clone(), segment, bytes)
     }
 

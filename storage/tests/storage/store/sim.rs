@@ -184,6 +184,8 @@ impl DiskFile for SimFile {
         self.change(Change::Allocate(bytes))
     }
 
+    fn begin_sync(&self, _offset: u64, _bytes: u64) {}
+
     fn sync(&self) -> io::Result<()> {
         self.syncs.fetch_add(1, Ordering::Relaxed);
         let slow = {
