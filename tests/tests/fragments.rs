@@ -48,15 +48,21 @@ const TEXTS: [&str; 7] = [
     "ABC",
 ];
 
-struct Fuzzer(StdRng);
+struct Fuzzer {
+    random: StdRng,
+    /// Whether `b` ascends in all tables, by such a step, which has other values between.
+    ascends: bool,
+}
+
+const STEP: i64 = 1_000_003;
 
 impl Fuzzer {
     fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.0.random_range(0..of.len())]
+        of[self.random.random_range(0..of.len())]
     }
 
     fn one_in(&mut self, many: u32) -> bool {
-        self.0.random_ratio(1, many)
+        self.random.random_ratio(1, many)
     }
 
     /// A table of so many rows.
@@ -83,7 +89,7 @@ impl Fuzzer {
                     let mut values = self.row(row, nulls);
                     for (at, stays) in stays.iter().enumerate() {
                         if let Some(before) = &before
-                            && self.0.random_bool(*stays)
+                            && self.random.random_bool(*stays)
                         {
                             values[at].clone_from(&before[at]);
                         }
@@ -105,13 +111,14 @@ impl Fuzzer {
 
     fn row(&mut self, row: usize, nulls: f64) -> Vec<String> {
         let skewed = |random: &mut StdRng, most: f64| (random.random::<f64>().powi(3) * most) as i64;
-        let rng = &mut self.0;
+        let rng = &mut self.random;
+        let ascends = self.ascends;
         let a = skewed(rng, 700.0) - 20;
         let extreme = rng.random_ratio(1, 500);
-        let b = if extreme {
-            i64::MAX - row as i64
-        } else {
-            rng.random_range(-50..5000)
+        let b = match row as i64 {
+            row if ascends => row / 2 * STEP,
+            row if extreme => i64::MAX - row,
+            _ => rng.random_range(-50..5000),
         };
         let n: i32 = rng.random_range(-100_000..100_000);
         let m = match extreme {
@@ -149,10 +156,10 @@ impl Fuzzer {
             return format!("({left} {} {right})", self.pick(&["AND", "OR"]));
         }
         let op = self.pick(&["=", "<>", "<", "<=", ">", ">="]);
-        match self.0.random_range(0..10) {
-            0 => format!("{table}.a {op} {}", self.0.random_range(-20..300)),
+        match self.random.random_range(0..10) {
+            0 => format!("{table}.a {op} {}", self.random.random_range(-20..300)),
             1 => format!("{table}.b {op} {table}.a"),
-            2 => format!("{table}.n {op} {}.5", self.0.random_range(-500..500)),
+            2 => format!("{table}.n {op} {}.5", self.random.random_range(-500..500)),
             3 => format!("{table}.d {op} date '1997-03-05'"),
             4 => format!("{table}.s {op} '{}'", self.pick(&TEXTS)),
             5 => format!(
@@ -160,7 +167,7 @@ impl Fuzzer {
                 self.pick(&["a", "and 1", "zebra", "longer%9", ""])
             ),
             6 => format!("{table}.{} IS {}NULL", self.pick(&COLUMNS), self.pick(&["", "NOT "])),
-            7 => format!("{table}.a IN (1, 2, 3, 17, {})", self.0.random_range(0..100)),
+            7 => format!("{table}.a IN (1, 2, 3, 17, {})", self.random.random_range(0..100)),
             8 => format!("{table}.f {op} {}", self.pick(&["0", "3.25", "1e10"])),
             _ => format!("NOT ({table}.x)"),
         }
@@ -168,8 +175,8 @@ impl Fuzzer {
 
     /// A value of a table's row, no float: sums of those depend on the order of rows.
     fn value(&mut self, table: &str) -> String {
-        match self.0.random_range(0..9) {
-            0 => format!("{table}.a + {}", self.0.random_range(0..9)),
+        match self.random.random_range(0..9) {
+            0 => format!("{table}.a + {}", self.random.random_range(0..9)),
             1 => format!("{table}.n * 2"),
             2 => format!("CASE WHEN {} THEN {table}.a ELSE 0 END", self.condition(table, 0)),
             3 => format!("extract(year FROM {table}.d)"),
@@ -181,7 +188,7 @@ impl Fuzzer {
 
     fn aggregate(&mut self, table: &str) -> String {
         let number = format!("{table}.{}", self.pick(&NUMBERS));
-        match self.0.random_range(0..12) {
+        match self.random.random_range(0..12) {
             10 => format!(
                 "{}({number})",
                 self.pick(&["stddev", "stddev_pop", "variance", "var_pop"])
@@ -215,7 +222,7 @@ impl Fuzzer {
         if self.one_in(6) {
             let other = self.table_name();
             let near = self.near(other);
-            match self.0.random_range(0..4) {
+            match self.random.random_range(0..4) {
                 0 => conditions.push(format!("EXISTS (SELECT FROM {other} AS r WHERE {near})")),
                 1 => conditions.push(format!("NOT EXISTS (SELECT FROM {other} AS r WHERE {near})")),
                 kind => {
@@ -229,7 +236,7 @@ impl Fuzzer {
             // Of the large tables few rows meet under a key.
             let key = if other == "t4" || other == "t5" { "b" } else { key };
             let more = if self.one_in(4) { " AND l.a <= r.a" } else { "" };
-            match self.0.random_range(0..9) {
+            match self.random.random_range(0..9) {
                 6 => {
                     let _ = write!(from, " JOIN {other} AS r ON l.{key} IS NOT DISTINCT FROM r.{key}{more}");
                     names.push("r");
@@ -275,8 +282,8 @@ impl Fuzzer {
             _ => self.pick(&[("a", 3), ("b", 40), ("n", 900), ("d", 5), ("f", 2)]),
         };
         let (of, by) = self.pick(&[("l", "r"), ("r", "l")]);
-        let (less, more) = (self.0.random_range(0..most), self.0.random_range(0..most));
-        match self.0.random_range(0..4) {
+        let (less, more) = (self.random.random_range(0..most), self.random.random_range(0..most));
+        match self.random.random_range(0..4) {
             0 => format!("{of}.{key} > {by}.{key} - {less} AND {of}.{key} < {by}.{key} + {more}"),
             1 => format!("{of}.{key} >= {by}.{key} AND {of}.{key} <= {by}.{key} + {more} AND l.x"),
             2 => format!("{of}.{key} <= {by}.{key} AND {of}.{key} >= {by}.{key} - {less} AND l.a <> r.a"),
@@ -287,11 +294,11 @@ impl Fuzzer {
     /// A table, or rows of one or two.
     fn rows(&mut self) -> String {
         let (one, other) = (self.table_name(), self.table_name());
-        match self.0.random_range(0..8) {
+        match self.random.random_range(0..8) {
             0 => format!("(SELECT * FROM {one} UNION ALL SELECT * FROM {other} WHERE a > 5)"),
             1 => format!(
                 "(SELECT * FROM {one} ORDER BY a, n DESC, b, m, f, d, s, x LIMIT {})",
-                self.0.random_range(0..200)
+                self.random.random_range(0..200)
             ),
             2 => format!(
                 "(SELECT DISTINCT ON (a) * FROM {one} ORDER BY a{}, n, b DESC, m, f, d, s, x)",
@@ -307,12 +314,12 @@ impl Fuzzer {
 
     fn query(&mut self) -> String {
         let (from, mut conditions, names) = self.source();
-        for _ in 0..self.0.random_range(0..3) {
+        for _ in 0..self.random.random_range(0..3) {
             let name = self.pick(&names);
             conditions.push(self.condition(name, 2));
         }
         let mut keys: Vec<String> = vec![];
-        for _ in 0..self.0.random_range(0..4) {
+        for _ in 0..self.random.random_range(0..4) {
             let name = self.pick(&names);
             keys.push(self.value(name));
         }
@@ -326,7 +333,7 @@ impl Fuzzer {
         }
         let mut columns = keys.clone();
         if grouped || columns.is_empty() {
-            for _ in 0..self.0.random_range(1..4) {
+            for _ in 0..self.random.random_range(1..4) {
                 let name = self.pick(&names);
                 columns.push(self.aggregate(name));
             }
@@ -352,7 +359,7 @@ impl Fuzzer {
         }
         // By all columns that are not told by others: the order of the rest is nobody's promise.
         let mut order: Vec<usize> = (1..=ordered).collect();
-        order.shuffle(&mut self.0);
+        order.shuffle(&mut self.random);
         let order = order.into_iter().map(|at| {
             let (way, nulls) = (
                 self.pick(&["", " DESC"]),
@@ -362,13 +369,13 @@ impl Fuzzer {
         });
         let _ = write!(sql, " ORDER BY {}", order.collect::<Vec<_>>().join(", "));
         if self.one_in(3) {
-            let _ = write!(sql, " LIMIT {}", self.0.random_range(0..40));
+            let _ = write!(sql, " LIMIT {}", self.random.random_range(0..40));
         }
         sql
     }
 
     fn aggregate_number(&mut self, table: &str) -> String {
-        match self.0.random_range(0..3) {
+        match self.random.random_range(0..3) {
             0 => "count(*)".into(),
             1 => format!("avg({table}.a)"),
             _ => format!("sum({table}.n)"),
@@ -397,7 +404,11 @@ async fn random(limits: &[&str]) -> Result<()> {
     let server = Server::start_with(&[], &[("TENON_DEVICE", &device)])?;
     let client = server.connect().await?;
     client.batch_execute("SET tenon.wait_for_compile = on").await?;
-    let mut fuzzer = Fuzzer(StdRng::seed_from_u64(seed));
+    let mut fuzzer = {
+        let mut random = StdRng::seed_from_u64(seed);
+        let ascends = random.random_ratio(1, 3);
+        Fuzzer { random, ascends }
+    };
     for (name, rows) in TABLES {
         let sql = fuzzer.table(name, rows);
         client.batch_execute(&sql).await?;

@@ -34,11 +34,11 @@ impl Fuzzer {
             conditions.push(self.condition("l", 1));
         }
         let mut keys = KEYS.to_vec();
-        keys.shuffle(&mut self.0);
-        keys.truncate(self.0.random_range(1..5));
+        keys.shuffle(&mut self.random);
+        keys.truncate(self.random.random_range(1..5));
         let mut columns: Vec<String> = keys.iter().map(|key| format!("l.{key} AS {key}")).collect();
         let order = self.window(&keys);
-        for at in 0..self.0.random_range(1..4) {
+        for at in 0..self.random.random_range(1..4) {
             // Which of two equal rows comes first in one order says nothing of another: there values are of peers alone.
             let (window, frame, function) = match at > 0 && self.one_in(2) {
                 true => (self.window(&keys), self.pick(&PEERS), self.of_peers(&keys)),
@@ -54,7 +54,7 @@ impl Fuzzer {
         };
         let rows = format!("SELECT {} FROM {from}{wheres}", columns.join(", "));
         let every = |count: usize| (1..=count).map(|at| at.to_string()).collect::<Vec<_>>().join(", ");
-        match self.0.random_range(0..5) {
+        match self.random.random_range(0..5) {
             0 => format!(
                 "SELECT {key}, count(*), count(w0), max({key}) FROM ({rows}) q GROUP BY {key} ORDER BY 1, 2, 3, 4",
                 key = keys[0]
@@ -64,7 +64,7 @@ impl Fuzzer {
                 names.join(", "),
                 keys[0],
                 every(names.len()),
-                self.0.random_range(0..50)
+                self.random.random_range(0..50)
             ),
             2 => format!("{rows} ORDER BY {} DESC", every(names.len()).replace(", ", " DESC, ")),
             _ => format!("{rows} ORDER BY {}", every(names.len())),
@@ -74,8 +74,8 @@ impl Fuzzer {
     /// A window in which rows whose values may differ are told apart.
     fn window(&mut self, keys: &[&str]) -> String {
         let mut order = keys.to_vec();
-        order.shuffle(&mut self.0);
-        let parts = self.0.random_range(0..order.len().min(3));
+        order.shuffle(&mut self.random);
+        let parts = self.random.random_range(0..order.len().min(3));
         let mut window = String::new();
         if parts > 0 {
             let of: Vec<String> = order[..parts].iter().map(|key| format!("l.{key}")).collect();
@@ -102,7 +102,7 @@ impl Fuzzer {
     /// A function that has one value for all peers.
     fn of_peers(&mut self, keys: &[&str]) -> String {
         let number = self.number(keys);
-        match self.0.random_range(0..8) {
+        match self.random.random_range(0..8) {
             0 => "rank()".into(),
             1 => "dense_rank()".into(),
             2 => "cume_dist()".into(),
@@ -117,14 +117,14 @@ impl Fuzzer {
     fn window_function(&mut self, keys: &[&str]) -> String {
         let value = format!("l.{}", self.pick(keys));
         let number = self.number(keys);
-        match self.0.random_range(0..16) {
+        match self.random.random_range(0..16) {
             0 => "row_number()".into(),
             1 => "rank()".into(),
             2 => "dense_rank()".into(),
             3 => self.pick(&["percent_rank()", "cume_dist()"]).into(),
-            4 => format!("lag({value}, {})", self.0.random_range(-1..4)),
-            5 => format!("lead({value}, {})", self.0.random_range(0..4)),
-            6 => format!("lag({number}, {}, 0)", self.0.random_range(-2..4)),
+            4 => format!("lag({value}, {})", self.random.random_range(-1..4)),
+            5 => format!("lead({value}, {})", self.random.random_range(0..4)),
+            6 => format!("lag({number}, {}, 0)", self.random.random_range(-2..4)),
             7 => format!("first_value({value})"),
             8 => format!("last_value({value})"),
             9 => "count(*)".into(),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio_postgres::Client;
 
 /// The rows that the CPU finds; the session's later statements are the device's.
-async fn on_cpu(client: &Client, sql: &str) -> Result<Vec<Vec<Option<String>>>> {
+pub(super) async fn on_cpu(client: &Client, sql: &str) -> Result<Vec<Vec<Option<String>>>> {
     client.batch_execute("SET tenon.device = 'cpu'").await?;
     let expected = rows(client, sql).await?;
     client.batch_execute("SET tenon.device = 'gpu'").await?;
@@ -153,49 +153,6 @@ pub async fn in_chains() -> Result<()> {
                 ensure!(own == expected, "{sql}: {own:?} where the CPU has {expected:?}");
             }
         }
-    }
-    Ok(())
-}
-
-/// Joins by bounds, of more pairs than are tried one by one: the rows of one side are sorted, and the others search them.
-pub async fn by_bounds() -> Result<()> {
-    let server = Server::start_with(&[], &[SIMULATOR])?;
-    let client = connected(&server).await?;
-    client
-        .batch_execute(
-            "CREATE TABLE b AS SELECT g * 7919 % 90001 AS k, g % 100 AS x, CASE WHEN g % 9 > 0 THEN g % 50 END AS w \
-             FROM generate_series(1, 12000) q (g); \
-             CREATE TABLE p AS SELECT CASE WHEN g % 13 > 0 THEN g * 31 % 90001 END AS k, (g % 3000 / 7.0)::numeric(9, 2) AS n, \
-             date '2020-01-01' + g % 4000 AS d, g AS y FROM generate_series(1, 12000) q (g); \
-             CREATE TABLE e AS SELECT * FROM p WHERE y < 0; \
-             CREATE TABLE i AS SELECT CASE WHEN g % 17 > 0 THEN g * 7919 % 90001 END AS lo, \
-             CASE WHEN g % 19 > 0 THEN g * 7919 % 90001 + g % 40 - 5 END AS hi, g AS z FROM generate_series(1, 12000) q (g)",
-        )
-        .await?;
-    for sql in [
-        "SELECT count(*), count(z), sum(z), sum(y) FROM p LEFT JOIN i ON k >= lo AND k < hi",
-        "SELECT count(*), sum(y) FROM p WHERE EXISTS (SELECT FROM i WHERE k BETWEEN lo AND hi)",
-        "SELECT count(*), sum(y) FROM p WHERE NOT EXISTS (SELECT FROM i WHERE hi > k AND lo < k)",
-        "SELECT count(*), sum(z), sum(y) FROM p JOIN i ON k BETWEEN lo AND hi",
-        "SELECT count(*), sum(a.z), sum(b.z) FROM i a LEFT JOIN i b ON a.lo < b.hi AND b.lo < a.hi",
-        "SELECT count(*), sum(b.x), sum(p.y) FROM b JOIN p ON b.k BETWEEN p.k - 10 AND p.k + 10",
-        "SELECT count(*), sum(b.x), sum(p.y) FROM p JOIN b ON p.k > b.k - 5 AND p.k <= b.k + 5 AND p.y <> b.x",
-        "SELECT b.x, count(*), sum(p.y) FROM p LEFT JOIN b ON b.k >= p.k AND b.k < p.k + b.w GROUP BY b.x ORDER BY b.x",
-        "SELECT b.x, count(*), sum(p.y) FROM p LEFT JOIN b ON p.k >= b.k AND p.k < b.k + 4 GROUP BY b.x ORDER BY b.x",
-        "SELECT count(*), sum(y) FROM p WHERE EXISTS (SELECT FROM b WHERE b.k BETWEEN p.k AND p.k + 3)",
-        "SELECT count(*), sum(y) FROM p WHERE NOT EXISTS (SELECT FROM b WHERE b.k BETWEEN p.k AND p.k + b.w)",
-        "SELECT count(*), sum(a.y - b.y) FROM p a JOIN p b ON a.d = b.d + 3 AND a.n < b.n",
-        "SELECT count(*), sum(a.y - b.y) FROM p a JOIN p b ON a.n > b.n - 0.1 AND a.n < b.n",
-        "SELECT count(*), sum(a.y - b.y) FROM p a JOIN p b ON a.d BETWEEN b.d - 1 AND b.d WHERE b.y % 3 = 0",
-        "SELECT count(*), sum(a.y) FROM p a LEFT JOIN e ON a.k >= e.k",
-        "SELECT count(*), sum(a.y) FROM p a JOIN b ON a.k <= b.k AND a.k >= b.k + 1",
-    ] {
-        let expected = on_cpu(&client, sql).await?;
-        let own = rows(&client, sql).await?;
-        ensure!(own == expected, "{sql}: {own:?} where the CPU has {expected:?}");
-        let plan = rows(&client, &format!("EXPLAIN ANALYZE {sql}")).await?;
-        let fused = plan.iter().flatten().flatten().any(|line| line.contains("State Bytes"));
-        ensure!(fused, "{sql}: {plan:?}");
     }
     Ok(())
 }

@@ -15,6 +15,7 @@ use super::super::fragment::{Fragment, Input};
 use super::super::made::Made;
 use super::super::passes::{ScanColumn, Stage};
 use super::Sides;
+use super::ascending::AscendingKeys;
 use super::sorted::SortedKeys;
 use crate::codegen::{Range, Translated, c_number};
 
@@ -72,6 +73,8 @@ enum Index {
     All,
     /// There is an order: rows that the condition may hold for lie side by side.
     Sorted(Arc<SortedKeys>),
+    /// Rows lie in the order of their key.
+    Ascending(AscendingKeys),
 }
 
 /// What a table tells of rows elsewhere: those whose keys have no bit set have no partner.
@@ -118,7 +121,7 @@ impl Test {
 /// A key as a 64-bit word.
 pub struct Word {
     pub word: String,
-    range: Range,
+    pub range: Range,
     pub data_type: DataType,
 }
 
@@ -166,6 +169,7 @@ impl Table {
         let whole = flow.is_whole();
         let unique = has_unique_key(&flow, sides.build_keys);
         let spec = sides.join.spec();
+        let ascends = whole && AscendingKeys::fit(fragment, &flow, sides);
         let (keys, null) = words(&mut flow, sides.build_keys, spec.null_equal)?;
         let present = null.as_ref().map(|null| format!("!{null}"));
         // Rows without a key have no partner; these joins put them out.
@@ -210,6 +214,26 @@ impl Table {
             made.rows_max
         };
         let allowed = RANGE_ALWAYS.max(rows.saturating_mul(RANGE_PER_ROW));
+        if let [key] = &keys[..]
+            && ascends
+            && made.in_order
+            && length(key.range) > allowed
+        {
+            let own = AscendingKeys::put(fragment, &mut flow, key, &made, unique);
+            flow.finish(fragment)?;
+            fragment.arrays_of(stage, first);
+            return Ok(Table {
+                equals,
+                heads: made.count,
+                next: (!unique).then_some(own.words),
+                chained: None,
+                made,
+                index: Index::Ascending(own),
+                types: vec![key.data_type.clone()],
+                test: None,
+                null_keys,
+            });
+        }
         let passes = fragment.passes().cloned();
         let passes = passes.filter(|passes| stage == Stage::Pass && passes.length <= allowed);
         let (index, buckets, bucket) = match &keys[..] {
@@ -318,6 +342,9 @@ impl Table {
         if let Index::Sorted(sorted) = &self.index {
             return sorted.head(flow, &self.made);
         }
+        if let Index::Ascending(own) = &self.index {
+            return Ok(own.head(flow, &self.made, &keys[0], null));
+        }
         let name = self.first(flow, keys, null);
         Ok(Head {
             row: format!("({name} - 1)"),
@@ -413,7 +440,7 @@ fn bucket(flow: &mut Flow, index: &Index, keys: &[String], null: Option<&str>) -
                 Some(format!("{key} >= {low} && {key} <= {high}")),
             )
         }
-        Index::All | Index::Sorted(_) => ("0".into(), None),
+        Index::All | Index::Sorted(_) | Index::Ascending(_) => ("0".into(), None),
         Index::Hash(mask, _) => {
             let mask = flow.number(*mask);
             (format!("({} & {mask})", hash(keys)), None)

@@ -33,6 +33,8 @@ pub struct Made {
     pub multiplied: bool,
     /// When its rows are there.
     pub stage: Stage,
+    /// Whether its rows are all those of a table, in their order.
+    pub in_order: bool,
 }
 
 impl Made {
@@ -41,7 +43,8 @@ impl Made {
     pub fn of(fragment: &mut Fragment, flow: &mut Flow, reads: impl Fn(usize) -> bool) -> Translated<Made> {
         let (count, rows_max, room) = Self::sizes(fragment, std::slice::from_ref(flow));
         let count_at = flow.array(Input::Array(count), "u32");
-        if flow.is_whole() && flow.rows_max <= room {
+        let in_order = flow.is_whole() && flow.rows_max <= room;
+        if in_order {
             // Rows are where they are in the table: nobody counts them one after the other.
             let rows = flow.number(flow.rows_max);
             flow.begin += &format!("    if (blockIdx.x == 0 && threadIdx.x == 0) *{count_at} = (u32){rows};\n");
@@ -65,6 +68,7 @@ impl Made {
             columns,
             multiplied: flow.multiplied,
             stage: flow.stage,
+            in_order,
         })
     }
 

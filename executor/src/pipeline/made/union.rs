@@ -51,6 +51,7 @@ impl Made {
             columns,
             multiplied,
             stage: fragment.gathered(),
+            in_order: false,
         })
     }
 }

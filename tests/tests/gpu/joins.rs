@@ -1,0 +1,114 @@
+//! Joins inside fragments on the simulated GPU that need no table of hashes.
+
+use super::columns::on_cpu;
+use super::{SIMULATOR, connected};
+use crate::process::{Server, rows};
+use anyhow::{Context, Result, ensure};
+use tokio_postgres::Client;
+
+/// Joins by bounds, of more pairs than are tried one by one: the rows of one side are sorted, and the others search them.
+pub async fn by_bounds() -> Result<()> {
+    let server = Server::start_with(&[], &[SIMULATOR])?;
+    let client = connected(&server).await?;
+    client
+        .batch_execute(
+            "CREATE TABLE b AS SELECT g * 7919 % 90001 AS k, g % 100 AS x, CASE WHEN g % 9 > 0 THEN g % 50 END AS w \
+             FROM generate_series(1, 12000) q (g); \
+             CREATE TABLE p AS SELECT CASE WHEN g % 13 > 0 THEN g * 31 % 90001 END AS k, (g % 3000 / 7.0)::numeric(9, 2) AS n, \
+             date '2020-01-01' + g % 4000 AS d, g AS y FROM generate_series(1, 12000) q (g); \
+             CREATE TABLE e AS SELECT * FROM p WHERE y < 0; \
+             CREATE TABLE i AS SELECT CASE WHEN g % 17 > 0 THEN g * 7919 % 90001 END AS lo, \
+             CASE WHEN g % 19 > 0 THEN g * 7919 % 90001 + g % 40 - 5 END AS hi, g AS z FROM generate_series(1, 12000) q (g)",
+        )
+        .await?;
+    for sql in [
+        "SELECT count(*), count(z), sum(z), sum(y) FROM p LEFT JOIN i ON k >= lo AND k < hi",
+        "SELECT count(*), sum(y) FROM p WHERE EXISTS (SELECT FROM i WHERE k BETWEEN lo AND hi)",
+        "SELECT count(*), sum(y) FROM p WHERE NOT EXISTS (SELECT FROM i WHERE hi > k AND lo < k)",
+        "SELECT count(*), sum(z), sum(y) FROM p JOIN i ON k BETWEEN lo AND hi",
+        "SELECT count(*), sum(a.z), sum(b.z) FROM i a LEFT JOIN i b ON a.lo < b.hi AND b.lo < a.hi",
+        "SELECT count(*), sum(b.x), sum(p.y) FROM b JOIN p ON b.k BETWEEN p.k - 10 AND p.k + 10",
+        "SELECT count(*), sum(b.x), sum(p.y) FROM p JOIN b ON p.k > b.k - 5 AND p.k <= b.k + 5 AND p.y <> b.x",
+        "SELECT b.x, count(*), sum(p.y) FROM p LEFT JOIN b ON b.k >= p.k AND b.k < p.k + b.w GROUP BY b.x ORDER BY b.x",
+        "SELECT b.x, count(*), sum(p.y) FROM p LEFT JOIN b ON p.k >= b.k AND p.k < b.k + 4 GROUP BY b.x ORDER BY b.x",
+        "SELECT count(*), sum(y) FROM p WHERE EXISTS (SELECT FROM b WHERE b.k BETWEEN p.k AND p.k + 3)",
+        "SELECT count(*), sum(y) FROM p WHERE NOT EXISTS (SELECT FROM b WHERE b.k BETWEEN p.k AND p.k + b.w)",
+        "SELECT count(*), sum(a.y - b.y) FROM p a JOIN p b ON a.d = b.d + 3 AND a.n < b.n",
+        "SELECT count(*), sum(a.y - b.y) FROM p a JOIN p b ON a.n > b.n - 0.1 AND a.n < b.n",
+        "SELECT count(*), sum(a.y - b.y) FROM p a JOIN p b ON a.d BETWEEN b.d - 1 AND b.d WHERE b.y % 3 = 0",
+        "SELECT count(*), sum(a.y) FROM p a LEFT JOIN e ON a.k >= e.k",
+        "SELECT count(*), sum(a.y) FROM p a JOIN b ON a.k <= b.k AND a.k >= b.k + 1",
+    ] {
+        let expected = on_cpu(&client, sql).await?;
+        let own = rows(&client, sql).await?;
+        ensure!(own == expected, "{sql}: {own:?} where the CPU has {expected:?}");
+        let plan = rows(&client, &format!("EXPLAIN ANALYZE {sql}")).await?;
+        let fused = plan.iter().flatten().flatten().any(|line| line.contains("State Bytes"));
+        ensure!(fused, "{sql}: {plan:?}");
+    }
+    Ok(())
+}
+
+/// The bytes of arrays that a query's fragment has.
+async fn state_bytes(client: &Client, sql: &str) -> Result<u64> {
+    let plan = rows(client, &format!("EXPLAIN ANALYZE {sql}")).await?;
+    let mut lines = plan.iter().flatten().flatten();
+    let told = lines.find_map(|line| line.split("State Bytes: ").nth(1)?.split(' ').next()?.parse().ok());
+    told.with_context(|| format!("{sql}: {plan:?}"))
+}
+
+/// Of the build side's rows: not all of the table's go on.
+const FILTERED: [&str; 3] = ["t.x < 50", "z > 100", "z % 2"];
+
+/// Where both sides ascend by keys that are far apart, nothing is built but the keys in their order: the same rows, in less memory
+/// than where one side does not ascend.
+pub async fn in_order() -> Result<()> {
+    let server = Server::start_with(&[], &[SIMULATOR])?;
+    let client = connected(&server).await?;
+    // `u` and `a` ascend, the first strictly; `v` and `c` are the same rows in another order.
+    let tables = "CREATE TABLE u AS SELECT (g - 3000) * 1000003::bigint AS k, g % 100 AS x FROM generate_series(1, 9000) q (g); \
+         INSERT INTO u VALUES (9223372036854775807, 7); \
+         CREATE TABLE v AS SELECT * FROM u ORDER BY x, k; \
+         CREATE TABLE a AS SELECT (g / 3 - 1000) * 1000003::bigint AS k, CASE WHEN g % 7 > 0 THEN g % 90 END AS y \
+         FROM generate_series(1, 12000) q (g); INSERT INTO a VALUES (9223372036854775807, 1); \
+         CREATE TABLE c AS SELECT * FROM a ORDER BY y, k; \
+         CREATE TABLE e AS SELECT * FROM a WHERE y < 0; \
+         CREATE TABLE p AS SELECT (g / 2 - 2000) * 1000003::bigint + g % 4 / 3 AS k, g AS z \
+         FROM generate_series(1, 12000) q (g)";
+    client.batch_execute(tables).await?;
+    for join in [
+        "SELECT count(*), sum(x), sum(z) FROM p JOIN {} t ON p.k = t.k",
+        "SELECT count(*), sum(x), sum(z) FROM {} t JOIN p ON p.k = t.k AND p.z % 3 <> t.x",
+        "SELECT count(*), count(x), sum(x), sum(z) FROM p LEFT JOIN {} t ON p.k = t.k",
+        "SELECT count(*), count(z), sum(x), sum(z) FROM {} t LEFT JOIN p ON p.k = t.k AND t.x > 20",
+        "SELECT count(*), count(x), sum(x), sum(z) FROM p FULL JOIN {} t ON p.k = t.k",
+        "SELECT count(*), sum(z) FROM p WHERE EXISTS (SELECT FROM {} t WHERE t.k = p.k)",
+        "SELECT count(*), sum(z) FROM p WHERE NOT EXISTS (SELECT FROM {} t WHERE t.k = p.k AND t.x < 50)",
+        "SELECT count(*), sum(z) FROM p WHERE z % 10 = 3 OR k IN (SELECT k FROM {} t)",
+        "SELECT count(*), sum(z) FROM p WHERE k NOT IN (SELECT k FROM {} t)",
+        "SELECT count(*), sum(x) FROM {} t WHERE k NOT IN (SELECT k FROM p WHERE k IS NOT NULL)",
+        "SELECT x, count(*), sum(z) FROM p JOIN {} t USING (k) WHERE z > 100 GROUP BY x ORDER BY x",
+        "SELECT count(*), sum(s.x), sum(t.x) FROM {} s JOIN {} t USING (k)",
+        "SELECT count(*), sum(x), sum(z) FROM {} t JOIN (SELECT * FROM p WHERE z % 2 = 0) p ON t.k = p.k",
+    ] {
+        for (ascends, other) in [
+            ("u", "v"),
+            ("(SELECT k, y AS x FROM a)", "(SELECT k, y AS x FROM c)"),
+            ("(SELECT k, y AS x FROM e)", "(SELECT k, y AS x FROM e)"),
+        ] {
+            let (sql, other) = (join.replace("{}", ascends), join.replace("{}", other));
+            let expected = on_cpu(&client, &sql).await?;
+            for sql in [&sql, &other] {
+                let own = rows(&client, sql).await?;
+                ensure!(own == expected, "{sql}: {own:?} where the CPU has {expected:?}");
+            }
+            let (own, hashed) = (state_bytes(&client, &sql).await?, state_bytes(&client, &other).await?);
+            let is_whole = !FILTERED.iter().any(|filter| join.contains(filter)) && !sql.contains(" e)");
+            ensure!(
+                own < hashed || !is_whole,
+                "{sql}: {own} bytes, {hashed} in another order"
+            );
+        }
+    }
+    Ok(())
+}
