@@ -79,18 +79,8 @@ fn flow_of(fragment: &mut Fragment, plan: &Arc<dyn ExecutionPlan>) -> Translated
     if let Some(own) = plan.downcast_ref::<JoinExec>() {
         return join::flow(fragment, own);
     }
-    if let Some(own) = plan.downcast_ref::<OffloadExec>() {
-        return flow(fragment, own.input());
-    }
-    // Which partition has a row matters to nobody here.
-    if let Some(own) = plan
-        .downcast_ref::<CoalescePartitionsExec>()
-        .filter(|own| own.fetch().is_none())
-    {
-        return flow(fragment, own.input());
-    }
-    if let Some(own) = plan.downcast_ref::<RepartitionExec>() {
-        return flow(fragment, own.input());
+    if let Some(input) = handed_on(plan) {
+        return flow(fragment, input);
     }
     if let Some(own) = plan.downcast_ref::<GroupExec>() {
         let rows = flow(fragment, own.input())?;
@@ -148,18 +138,22 @@ fn flow_of(fragment: &mut Fragment, plan: &Arc<dyn ExecutionPlan>) -> Translated
         flow.enter(plan.schema(), columns);
         return Ok(flow);
     }
-    // What runs once on the CPU gives the same rows however often it runs.
-    if plan.name() == "MaterializedExec"
-        && let [input] = plan.children()[..]
-    {
-        return flow(fragment, input);
-    }
-    if HANDS_ON.contains(&plan.name())
-        && let [input] = plan.children()[..]
-    {
-        return flow(fragment, input);
-    }
     Err(format!("{} has no device form", plan.name()))
+}
+
+/// The input of a node that gives its rows, in whatever partitions and order: neither matters to anybody here.
+pub fn handed_on(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
+    let coalesced = plan.downcast_ref::<CoalescePartitionsExec>();
+    let gives_all = plan.is::<OffloadExec>()
+        || plan.is::<RepartitionExec>()
+        || coalesced.is_some_and(|own| own.fetch().is_none())
+        // What runs once on the CPU gives the same rows however often it runs.
+        || plan.name() == "MaterializedExec"
+        || HANDS_ON.contains(&plan.name());
+    match plan.children()[..] {
+        [input] if gives_all => Some(input),
+        _ => None,
+    }
 }
 
 /// So many of the first rows in an order, but for so many before them.

@@ -63,7 +63,7 @@ const FILTERED: [&str; 3] = ["t.x < 50", "z > 100", "z % 2"];
 /// Where both sides ascend by keys that are far apart, nothing is built but the keys in their order: the same rows, in less memory
 /// than where one side does not ascend.
 pub async fn in_order() -> Result<()> {
-    let server = Server::start_with(&[], &[SIMULATOR])?;
+    let server = Server::start_with(&["--threads", "8"], &[SIMULATOR])?;
     let client = connected(&server).await?;
     // `u` and `a` ascend, the first strictly; `v` and `c` are the same rows in another order.
     let tables = "CREATE TABLE u AS SELECT (g - 3000) * 1000003::bigint AS k, g % 100 AS x FROM generate_series(1, 9000) q (g); \
