@@ -1,8 +1,9 @@
 //! Syncs for those who do not wait on a thread of their own: one thread makes the log durable for as long as somebody asks, and
 //! calls all back whom a sync was for (group commit).
 //!
-//! Who was called back often commits again soon. A sync waits for as many as that, no longer than the last one took: all who
-//! commit one after the other share each sync then, where two halves of them would take turns at it.
+//! Who was called back often commits again soon. A sync waits for half of all who ask or were just called back, no longer than
+//! the last one took: two halves take turns, and while one's transactions are merged, written and synced, the other's next
+//! statements run. Would all share each sync, nothing ran meanwhile; would a sync wait for nobody, it were for one or two.
 
 use super::log::{Log, Position};
 use crate::error::{Result, StorageError};
@@ -108,14 +109,14 @@ impl Shared {
     /// Those whom the next sync is for; none where there is no more.
     fn next(&self, before: usize, took: Duration) -> Vec<Wish> {
         let mut queue = self.queue.lock();
-        let all = queue.asked.len() + before;
+        let enough = (queue.asked.len() + before).div_ceil(2);
         queue.wanted = 1;
         while queue.asked.is_empty() && !queue.closed {
             self.changed.wait(&mut queue);
         }
-        queue.wanted = all;
+        queue.wanted = enough;
         let until = Instant::now() + took.min(PATIENCE_MAX);
-        while queue.asked.len() < all && !queue.closed {
+        while queue.asked.len() < enough && !queue.closed {
             if self.changed.wait_until(&mut queue, until).timed_out() {
                 break;
             }
