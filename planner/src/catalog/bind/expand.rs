@@ -7,6 +7,7 @@
 //!   also those under the name that `USING (...) AS name` gives them.
 //! - groups whose aggregates stand in subqueries with FROM become a relation (`grouped_apart`);
 //! - columns that a primary key among the keys of all grouping sets determines are keys too (`determined`);
+//! - calls and groups get names that no column has, where the statement's columns are named like calls (`pg::rewrite::said`);
 //! - output columns beside `*` get their names (`output_names`), and names after ORDER BY are told apart (`order_keys`);
 //! - `EXCEPT ALL` and `INTERSECT ALL`: rows are numbered among their equals, and then differ.
 
@@ -17,7 +18,7 @@ use super::{
 };
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::select;
-use crate::pg::rewrite::output_name;
+use crate::pg::rewrite::{calls_apart, groups_apart, is_like_a_call, output_name, says_one};
 use crate::pg::tokens::joins;
 use crate::pg::walk::{VisitMut, constraint};
 use datafusion::sql::sqlparser::ast::{
@@ -33,6 +34,14 @@ pub(super) fn expand(binder: &Binder, statement: &mut Statement) -> Result<()> {
     let mut expander = Expander {
         binder,
         levels: Vec::new(),
+        named_like_calls: says_one(statement, |factor| {
+            let TableFactor::Table { name, args: None, .. } = factor else {
+                return false;
+            };
+            let relation = binder.names().relation(name).ok();
+            let fields = relation.into_iter().flat_map(|relation| relation.columns().fields());
+            fields.into_iter().any(|field| is_like_a_call(field.name()))
+        }),
     };
     match statement.visit(&mut expander) {
         ControlFlow::Break(error) => Err(error),
@@ -44,6 +53,8 @@ struct Expander<'a> {
     binder: &'a Binder,
     /// The WITH of each enclosing query.
     levels: Vec<Level>,
+    /// Whether a column may be named as DataFusion names a call.
+    named_like_calls: bool,
 }
 
 /// A WITH: its queries as they were, and those that are expanded already.
@@ -250,7 +261,9 @@ impl Expander<'_> {
             }
         }
         let mut keys = keys_of(&mut query.order_by);
-        order_keys::of_input(select, &mut keys, |factor| self.named(factor))
+        order_keys::of_input(select, &mut keys, |factor| self.named(factor))?;
+        self.calls(select, &mut keys);
+        Ok(())
     }
 
     fn body(&self, body: &mut SetExpr) -> Result<()> {
@@ -270,6 +283,7 @@ impl Expander<'_> {
                 whole_rows::resolve(select, &mut [], |factor| self.columns(|_| factor))?;
                 let scope = self.using(select)?;
                 self.output_names(select, scope.is_some(), true);
+                self.calls(select, &mut []);
             }
         }
         if *set_quantifier == SetQuantifier::All && *op != SetOperator::Union {
@@ -280,6 +294,18 @@ impl Expander<'_> {
             *body = unnumbered(body.clone(), &names);
         }
         Ok(())
+    }
+
+    /// Names calls and groups apart from columns.
+    fn calls(&self, select: &mut Select, keys: &mut [&mut Expr]) {
+        groups_apart(select, keys);
+        if self.named_like_calls {
+            let factors: Vec<TableFactor> = select.from.iter().flat_map(whole_rows::factors).cloned().collect();
+            calls_apart(select, keys, || {
+                let columns = factors.iter().filter_map(|factor| self.named(factor));
+                columns.flatten().map(|(_, name)| name).collect()
+            });
+        }
     }
 
     /// What a query's groups and aggregates are, where its subqueries and its tables' keys have a say in it.

@@ -65,7 +65,7 @@ fn in_select(select: &mut Select, order_by: &mut Option<OrderBy>) {
     }
 }
 
-fn item(item: &SelectItem) -> Option<&Expr> {
+pub(super) fn item(item: &SelectItem) -> Option<&Expr> {
     match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
         _ => None,
@@ -213,7 +213,7 @@ fn bare(expr: &Expr) -> Expr {
 }
 
 /// An expression with its names folded, whose columns do not say of what relation they are.
-fn unqualified(expr: &Expr) -> Expr {
+pub(super) fn unqualified(expr: &Expr) -> Expr {
     struct Unqualified;
     impl VisitorMut for Unqualified {
         type Break = ();
@@ -238,7 +238,7 @@ fn unqualified(expr: &Expr) -> Expr {
 }
 
 /// The relations that an expression's columns say they are of, in their order.
-fn columns(expr: &Expr) -> Vec<Option<String>> {
+pub(super) fn columns(expr: &Expr) -> Vec<Option<String>> {
     let mut out = Vec::new();
     let _ = expressions(expr, |expr, _| {
         match expr {
@@ -252,13 +252,13 @@ fn columns(expr: &Expr) -> Vec<Option<String>> {
 }
 
 /// `count(*)`, which counts a constant.
-fn is_star(expr: &Expr) -> bool {
+pub(super) fn is_star(expr: &Expr) -> bool {
     matches!(expr, Expr::Function(function) if function.over.is_none() && function.filter.is_none())
         && expr.to_string().eq_ignore_ascii_case("count(*)")
 }
 
 /// The expression without parentheses, which its tree does not need.
-fn unnested(expr: &Expr) -> Expr {
+pub(super) fn unnested(expr: &Expr) -> Expr {
     struct Unnested;
     impl VisitorMut for Unnested {
         type Break = ();
@@ -319,11 +319,11 @@ fn parts(function: &Function) -> Vec<&Expr> {
     out
 }
 
-fn coalesced(expr: &Expr, times: usize) -> Expr {
+pub(super) fn coalesced(expr: &Expr, times: usize) -> Expr {
     (0..times).fold(expr.clone(), |expr, _| call("coalesce", vec![expr]))
 }
 
-fn arguments(function: &Function) -> impl Iterator<Item = &Expr> {
+pub(super) fn arguments(function: &Function) -> impl Iterator<Item = &Expr> {
     let list = match &function.args {
         FunctionArguments::List(list) => list.args.as_slice(),
         _ => &[],

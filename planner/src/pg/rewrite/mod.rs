@@ -34,6 +34,7 @@ mod overlaps;
 mod precedence;
 mod recordsets;
 mod row_subqueries;
+mod said;
 mod sequences;
 mod spellings;
 mod subqueries;
@@ -46,6 +47,7 @@ pub(crate) use distinct_from::{test_of, with_operators};
 pub(crate) use from::ROWS_FROM;
 pub(crate) use literals::{cast_to_float, cast_to_numeric, is_number};
 pub(crate) use names::{displayed_name, function_name, output_name, repeated_name};
+pub(crate) use said::{calls_apart, groups_apart, is_like_a_call, says_one};
 pub(crate) use spellings::{call, escape_by_backslash, row_number};
 pub(crate) use value_types::any_bits;
 
