@@ -33,6 +33,7 @@ mod repeated;
 pub(crate) mod row_order;
 pub mod rules;
 mod runtime_filters;
+mod same_windows;
 mod shared_limits;
 mod simplify;
 pub(crate) mod spill;

@@ -1,6 +1,7 @@
 //! DataFusion's rule that computes what several expressions have in common once, where they have something in common.
 
 use super::passes::hash;
+use super::same_windows;
 use crate::pg::planning::all_rules;
 use datafusion::common::Result;
 use datafusion::common::cse::HashNode;
@@ -27,7 +28,9 @@ impl OptimizerRule for EliminateWhatRepeats {
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         if all_rules() || repeats(&plan)? {
-            return self.0.rewrite(plan, config);
+            return same_windows::once(plan)?
+                .transform_data(|plan| self.0.rewrite(plan, config))?
+                .transform_data(same_windows::without_names);
         }
         if cfg!(debug_assertions) {
             let made = self.0.rewrite(plan.clone(), config)?.data;
