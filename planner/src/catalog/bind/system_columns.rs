@@ -12,7 +12,7 @@ use crate::catalog::partitions;
 use crate::catalog::system;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::parse_expression;
-use crate::pg::walk::{Visit, VisitMut, replace};
+use crate::pg::walk::{Visit, VisitMut, expressions, replace};
 use ctid::shows_addresses;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
@@ -33,7 +33,6 @@ pub(super) fn resolve(binder: &Binder, statement: &mut Statement) -> Result<()> 
         binder,
         scopes: Vec::new(),
         defined: Vec::new(),
-        returning: false,
     };
     match VisitMut::visit(statement, &mut resolver) {
         ControlFlow::Break(error) => Err(error),
@@ -41,7 +40,8 @@ pub(super) fn resolve(binder: &Binder, statement: &mut Statement) -> Result<()> 
     }
 }
 
-/// The same in expressions over the columns of one relation, known as `alias`.
+/// The same in expressions over the columns of one relation, known as `alias`; if they name its rows' addresses, those are one
+/// of the columns.
 pub(crate) fn of_relation(binder: &Binder, items: &mut [SelectItem], relation: u32, alias: &str) -> Result<()> {
     let Some(relation) = binder.snapshot.relation_by_oid(relation) else {
         return Ok(());
@@ -59,7 +59,6 @@ pub(crate) fn of_relation(binder: &Binder, items: &mut [SelectItem], relation: u
             joined: false,
         }]],
         defined: Vec::new(),
-        returning: true,
     };
     for item in items {
         resolver.name(item);
@@ -68,6 +67,21 @@ pub(crate) fn of_relation(binder: &Binder, items: &mut [SelectItem], relation: u
         }
     }
     Ok(())
+}
+
+/// Whether items of a RETURNING name the addresses of rows.
+pub(crate) fn names_addresses(items: &[SelectItem]) -> bool {
+    let named = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+            expressions(expr, |expr, _| match column(expr) {
+                Some((CTID, _)) => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            })
+            .is_break()
+        }
+        _ => false,
+    };
+    items.iter().any(named)
 }
 
 /// Stops where one is named.
@@ -119,8 +133,6 @@ struct Resolver<'a> {
     scopes: Vec<Vec<Known>>,
     /// The names of WITH.
     defined: Vec<String>,
-    /// Whether it is rows that a statement has changed: those that are new have got no addresses yet.
-    returning: bool,
 }
 
 fn factors(from: &[TableWithJoins], nested: bool, into: &mut Vec<Known>) {
@@ -184,9 +196,6 @@ impl Resolver<'_> {
                         (None, _) if qualifier.is_some() => return Ok(None),
                         // One of the queries around.
                         (None, _) => {}
-                        (Some(_), None) if self.returning => {
-                            return Err(SqlError::unsupported("ctid in RETURNING"));
-                        }
                         (Some((number, value)), None) => {
                             self.scopes[at][number].addressed = true;
                             return Ok(Some(value));

@@ -9,7 +9,8 @@ use super::returning::ReturningColumns;
 use super::updatable::{self, Through, Use};
 use super::upsert::Upsert;
 use super::{
-    Description, conflict, defaults, moments, parameters, permitted, query, returning, row_cells, select, value_rows,
+    Description, conflict, defaults, moments, parameters, permitted, query, returned_addresses, returning, row_cells,
+    select, value_rows,
 };
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
@@ -38,7 +39,7 @@ use tenon_storage::bits::BITS;
 use tenon_storage::composite_type::is_record;
 use tenon_storage::types::NUMERIC;
 use tenon_storage::{
-    ArrayType, ColumnDef, EnumType, Generated, SqlType, TableDefinition, TableVersion, TableWriter, privilege,
+    ArrayType, ColumnDef, EnumType, Generated, Segment, SqlType, TableDefinition, TableVersion, TableWriter, privilege,
 };
 
 /// An INSERT whose names are known.
@@ -613,10 +614,16 @@ pub(super) async fn run(
             Ok(())
         })
         .await?;
-    let rows = finish(session, table.oid(), writer, Some(checks)).await?;
+    let addressed = returned_addresses::asked(&table, insert.returning.as_deref());
+    let (rows, segments) = written(session, table.oid(), writer, Some(checks)).await?;
     match &insert.returning {
         Some(items) => {
-            let columns = ReturningColumns::through(&table, resolved.view.as_ref(), alias(insert));
+            let mut columns = ReturningColumns::through(&table, resolved.view.as_ref(), alias(insert));
+            let mut kept = kept;
+            if addressed {
+                kept = returned_addresses::beside(kept, &returned_addresses::of_segments(&segments))?;
+                columns = columns.with_addresses();
+            }
             returning::rows(session, &table, &columns, items, kept, "INSERT 0").await
         }
         None => Ok(Outcome::Command(format!("INSERT 0 {rows}"))),
@@ -727,6 +734,16 @@ pub(super) async fn finish(
     writer: TableWriter,
     checks: Option<Checks>,
 ) -> Result<u64> {
+    Ok(written(session, table_oid, writer, checks).await?.0)
+}
+
+/// The same; the number of rows, and the segments that they have become.
+async fn written(
+    session: &Session,
+    table_oid: u32,
+    writer: TableWriter,
+    checks: Option<Checks>,
+) -> Result<(u64, Vec<Arc<Segment>>)> {
     let transaction = session.transaction()?;
     run::aside_over(&session.engine, writer.rows(), async move {
         let segments = writer.finish()?;
@@ -738,7 +755,7 @@ pub(super) async fn finish(
         if let Some(checks) = &checks {
             checks.verify_written(&mut transaction, &segments, None)?;
         }
-        Ok(rows)
+        Ok((rows, segments))
     })
     .await
 }

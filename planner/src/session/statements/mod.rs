@@ -46,6 +46,7 @@ mod query;
 mod ranges;
 pub(crate) mod references;
 mod residence;
+mod returned_addresses;
 mod returning;
 mod role;
 mod row_cells;

@@ -22,6 +22,7 @@ use datafusion::sql::sqlparser::ast::{
 use futures::StreamExt;
 use std::collections::HashSet;
 use std::sync::Arc;
+use tenon_executor::scan::ADDRESS_FIELD;
 use tenon_storage::TableVersion;
 
 /// The columns of the rows that RETURNING sees, each with the relation that it belongs to: first the target's.
@@ -63,6 +64,13 @@ impl ReturningColumns {
 
     pub(super) fn with(self, xmax: Xmax) -> ReturningColumns {
         ReturningColumns { xmax, ..self }
+    }
+
+    /// What the target is called.
+    pub(super) fn alias(&self) -> String {
+        let own = self.view.as_ref().map(|(_, alias)| alias.clone());
+        let own = own.or_else(|| self.fields.first().map(|(alias, _)| alias.clone()));
+        own.unwrap_or_default()
     }
 
     /// Under names that are all different.
@@ -125,9 +133,7 @@ fn plan(
     let told = |error| from_datafusion(&error);
     let scan = columns.scan(binder, rows)?;
     let mut items = items.to_vec();
-    let own = columns.view.as_ref().map(|(_, alias)| alias.clone());
-    let own = own.or_else(|| columns.fields.first().map(|(alias, _)| alias.clone()));
-    let own = own.unwrap_or_default();
+    let own = columns.alias();
     system_columns::of_relation(binder, &mut items, columns.relation, &own)?;
     xmax::resolve(&mut items, columns.xmax, &own)?;
     let mut tree = super::select::of(items, Vec::new(), None);
@@ -195,6 +201,7 @@ fn plan(
 fn all(schema: &DFSchema, relation: Option<&str>) -> Vec<Expr> {
     let is_wanted = |(qualifier, field): &(Option<&TableReference>, &FieldRef)| {
         field.name() != xmax::HIDDEN
+            && field.name() != ADDRESS_FIELD
             && relation.is_none_or(|relation| qualifier.is_some_and(|own| own.table() == relation))
     };
     schema
@@ -205,7 +212,11 @@ fn all(schema: &DFSchema, relation: Option<&str>) -> Vec<Expr> {
 }
 
 pub(super) fn describe(binder: &Binder, columns: &ReturningColumns, items: &[SelectItem]) -> Result<Vec<ColumnDesc>> {
-    let plan = plan(binder, columns, items, Vec::new())?;
+    let mut columns = columns.clone();
+    if system_columns::names_addresses(items) {
+        columns = columns.with_addresses();
+    }
+    let plan = plan(binder, &columns, items, Vec::new())?;
     Ok(describe_columns(
         run::columns(&binder.services.state, &binder.facts.planning, &plan)?.as_ref(),
     ))

@@ -7,7 +7,10 @@
 use super::references::{self, Replaced};
 use super::returning::ReturningColumns;
 use super::updatable::{self, Through};
-use super::{assign, change, conflict, defaults, insert, parameters, query, returning, row_locks, select, xmax};
+use super::{
+    assign, change, conflict, defaults, insert, parameters, query, returned_addresses, returning, row_locks, select,
+    xmax,
+};
 use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::{from_arrow, from_datafusion};
@@ -27,7 +30,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use tenon_storage::{Index, Keys, RowLocation, StorageError, TableVersion};
+use tenon_storage::{Index, Keys, RowLocation, Segment, StorageError, TableVersion};
 
 /// The column that numbers the pairs.
 const PAIR: &str = "\u{1}pair";
@@ -141,7 +144,8 @@ impl Upsert<'_> {
                 written.push(tenon_storage::writer::conform(&insert::as_stored(&rows)?, &definition)?);
             }
         }
-        let rows = self.write(session, binder, &written, &changed).await?;
+        let addressed = returned_addresses::asked(&self.table, self.returning);
+        let (rows, segments) = self.write(session, binder, &written, &changed).await?;
         match self.returning {
             Some(items) => {
                 let all = concat_batches(&definition.schema, &written).map_err(|error| from_arrow(&error))?;
@@ -157,23 +161,30 @@ impl Upsert<'_> {
                     columns = columns.with_hidden();
                     rows = xmax::beside(binder, &rows, locked)?;
                 }
-                returning::rows(session, &self.table, &columns, items, vec![rows], "INSERT 0").await
+                let mut rows = vec![rows];
+                if addressed {
+                    let all = returned_addresses::of_segments(&segments);
+                    let addresses: Vec<u64> = order.values().iter().map(|at| all[*at as usize]).collect();
+                    rows = returned_addresses::beside(rows, &addresses)?;
+                    columns = columns.with_addresses();
+                }
+                returning::rows(session, &self.table, &columns, items, rows, "INSERT 0").await
             }
             None => Ok(Outcome::Command(format!("INSERT 0 {rows}"))),
         }
     }
 
-    /// Takes the changed rows out of the table and adds the written ones.
+    /// Takes the changed rows out of the table and adds the written ones: how many those are, and what segments they are in.
     async fn write(
         &self,
         session: &mut Session,
         binder: &Binder,
         written: &[RecordBatch],
         changed: &[RowLocation],
-    ) -> Result<usize> {
+    ) -> Result<(usize, Vec<Arc<Segment>>)> {
         let rows = written.iter().map(RecordBatch::num_rows).sum();
         if rows == 0 {
-            return Ok(0);
+            return Ok((0, Vec::new()));
         }
         let keep = row_locks::all_but(&self.table, changed.iter().copied());
         let checks = updatable::checks(session, self.through.as_ref(), binder, self.table.definition())?;
@@ -186,8 +197,8 @@ impl Upsert<'_> {
         });
         let writer = session.transaction()?.lock().writer(&self.table);
         let rows_and_keys = (writer, written.to_vec(), Keys::Changed);
-        change::replace(session, &self.table, keep, rows_and_keys, checks, replaced).await?;
-        Ok(rows)
+        let segments = change::replace(session, &self.table, keep, rows_and_keys, checks, replaced).await?;
+        Ok((rows, segments))
     }
 
     /// The columns of the pairs: the row that is there, the row proposed, the pair's number.

@@ -9,7 +9,7 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBu
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::{Schema, UInt32Type};
 use std::sync::Arc;
-use tenon_storage::{Keys, TableVersion, TableWriter};
+use tenon_storage::{Keys, Segment, TableVersion, TableWriter};
 
 /// What the query finds, gathered.
 pub(super) struct Found {
@@ -25,7 +25,7 @@ pub(super) struct Found {
 }
 
 /// Takes rows out of a table and adds others, those of a writer and more, which must satisfy the checks. `replaced` is there
-/// where foreign keys ask which rows those are.
+/// where foreign keys ask which rows those are. Gives the segments that were added.
 pub(in crate::session::statements) async fn replace(
     session: &mut Session,
     table: &Arc<TableVersion>,
@@ -33,7 +33,7 @@ pub(in crate::session::statements) async fn replace(
     (mut writer, added, keys): (TableWriter, Vec<RecordBatch>, Keys),
     checks: Checks,
     replaced: Option<Replaced>,
-) -> Result<()> {
+) -> Result<Vec<Arc<Segment>>> {
     let (transaction, table) = (session.transaction()?, table.clone());
     let gone = keep.iter().flatten().map(|keep| keep.len() - keep.true_count());
     let rows = gone.sum::<usize>() + writer.rows() + added.iter().map(RecordBatch::num_rows).sum::<usize>();
@@ -54,9 +54,10 @@ pub(in crate::session::statements) async fn replace(
     })
     .await?;
     match replaced {
-        Some(replaced) => references::follow(session, replaced, segments).await,
-        None => Ok(()),
+        Some(replaced) => references::follow(session, replaced, segments.clone()).await?,
+        None => {}
     }
+    Ok(segments)
 }
 
 /// Notes the rows of a batch that are met for the first time. `width`: the columns of the table, which come first in the

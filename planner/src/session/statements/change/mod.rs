@@ -13,7 +13,7 @@ pub(super) use found::replace;
 use super::query::{Reads, StatementInput};
 use super::references::{self, Replaced};
 use super::returning::ReturningColumns;
-use super::{Description, moments, query, returning, row_locks, updatable};
+use super::{Description, moments, query, returned_addresses, returning, row_locks, updatable};
 use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError};
 use crate::pg::outcome::Outcome;
@@ -172,17 +172,18 @@ async fn run(
         session.check_writable(what)?;
     }
     asked.check(binder, &target, with)?;
-    let (rows, seen, assigned) = source(session, binder, (prepared, params), (asked, with), target)?;
+    let (rows, mut seen, assigned) = source(session, binder, (prepared, params), (asked, with), target)?;
     let sizes: Vec<usize> = table.segments().iter().map(|segment| segment.rows()).collect();
     let changed = sizes.iter().map(|_| None).collect();
     let writer = match what {
         "UPDATE" => Some(session.transaction()?.lock().writer(&table)),
         _ => None,
     };
+    let addressed = returned_addresses::asked(&table, asked.returning().map(Vec::as_slice));
     let found = Found {
         changed,
         rows: 0,
-        places: references::concern(&session.state(), &table).then(Vec::new),
+        places: (addressed || references::concern(&session.state(), &table)).then(Vec::new),
         writer,
         kept: asked.returning().is_some().then(Vec::new),
     };
@@ -202,8 +203,12 @@ async fn run(
         rows,
         places,
         writer,
-        kept,
+        mut kept,
     } = found;
+    let mut addresses = match (addressed, &places) {
+        (true, Some(places)) => returned_addresses::of_places(&table, places),
+        _ => Vec::new(),
+    };
     if rows > 0 {
         let keep: Vec<Option<BooleanArray>> = changed
             .into_iter()
@@ -217,6 +222,7 @@ async fn run(
             Some(writer) => writer,
             None => session.transaction()?.lock().writer(&table),
         };
+        let places = places.filter(|_| references::concern(&session.state(), &table));
         let replaced = places.map(|places| {
             let mut replaced = Replaced::of(&table);
             match what {
@@ -227,7 +233,16 @@ async fn run(
             replaced
         });
         let written = (writer, Vec::new(), assigned.keys);
-        replace(session, &table, keep, written, checks, replaced).await?;
+        let segments = replace(session, &table, keep, written, checks, replaced).await?;
+        if addressed && what == "UPDATE" {
+            addresses = returned_addresses::of_segments(&segments);
+        }
+    }
+    if addressed {
+        kept = kept
+            .map(|kept| returned_addresses::beside(kept, &addresses))
+            .transpose()?;
+        seen = seen.with_addresses();
     }
     match asked.returning() {
         Some(items) => {
