@@ -179,6 +179,19 @@ impl CompositeType {
     }
 }
 
+/// What is added to the oid of a table to make that of the type of arrays of its rows. Oids are counted from far below.
+const ARRAYS_OF_ROWS: u32 = 1 << 30;
+
+/// The oid of the type of arrays of a table's rows. That of its rows' type is the table's own.
+pub fn array_of_rows(table: u32) -> u32 {
+    table | ARRAYS_OF_ROWS
+}
+
+/// The table whose rows' arrays are of the type of an oid.
+pub fn of_rows_of_array(oid: u32) -> Option<u32> {
+    (oid & ARRAYS_OF_ROWS != 0).then_some(oid & !ARRAYS_OF_ROWS)
+}
+
 /// Whether an Arrow type is that of records: ranges are structs, too.
 pub fn is_record(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Struct(_)) && !is_range(data_type)

@@ -13,9 +13,12 @@ use datafusion::logical_expr::ScalarUDF;
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType, Expr, Ident, ObjectName};
 use std::sync::Arc;
-use tenon_storage::composite_type::within;
+use tenon_storage::composite_type::{array_of_rows, of_rows_of_array, within};
 use tenon_storage::range::{RangeType, UserRange};
-use tenon_storage::{ArrayType, Attribute, Composite, CompositeType, EnumType, Object, ObjectKey, SqlType, quote};
+use tenon_storage::{
+    ArrayType, Attribute, ColumnDef, Composite, CompositeType, EnumType, Object, ObjectKey, SqlType, TableVersion,
+    quote,
+};
 
 /// A type as it stands in a statement, from its text.
 pub(crate) fn parsed(declared: &str) -> Result<DataType> {
@@ -114,9 +117,30 @@ impl Binder {
             return Some(composite.columns.clone());
         }
         let relation = self.names().existing(name).ok()??;
+        if let Some(table) = relation.as_table() {
+            let columns = table.definition().columns.iter();
+            return Some(columns.map(|own| (own.name.clone(), declared_as(own))).collect());
+        }
         let fields = relation.columns().fields().iter();
-        let columns = fields.map(|field| Some((field.name().clone(), SqlType::from_field(field)?.to_string())));
+        let columns = fields.map(|field| Some((field.name().clone(), named_in_full(SqlType::from_field(field)?))));
         columns.collect()
+    }
+
+    /// The table for whose rows a name stands, as a type that columns can have.
+    pub(crate) fn row_type_table(&self, name: &ObjectName) -> Option<&Arc<TableVersion>> {
+        if self.composite(name).is_some() {
+            return None;
+        }
+        let table = self.names().existing(name).ok()??.as_table()?;
+        table.definition().query.is_none().then_some(table)
+    }
+
+    /// The oids of the type of a table's rows and of that of their arrays. What they stand for is known from here on.
+    pub(super) fn row_type_oids(&self, name: &ObjectName) -> Option<[u32; 2]> {
+        let oid = self.row_type_table(name)?.oid();
+        let field = self.field_of_type(&DataType::Custom(name.clone(), Vec::new())).ok()?;
+        let has_type = matches!(SqlType::from_field(&field)?, SqlType::Composite(of) if of.oid() == oid);
+        has_type.then(|| [oid, array_of_rows(oid)])
     }
 
     /// The field of a type: 42704 where nothing has that name.
@@ -173,10 +197,23 @@ impl Binder {
         });
         let fields = fields.collect::<Result<Vec<Field>>>()?;
         if let DataType::Custom(name, _) = declared
-            && let Some(composite) = self.composite(name)
-            && let Some(of) = of_columns(&composite, &fields, &domains)
+            && let Some(attributes) = attributes(&fields, &domains, |at| match self.composite(name) {
+                Some(composite) => composite.number(at),
+                None => at as u32 + 1,
+            })
         {
-            return Ok(SqlType::Composite(of).field("", true));
+            let of = match (self.composite(name), self.row_type_table(name)) {
+                (Some(own), _) => Some((own.oid, own.array_oid, own.schema_name.clone(), own.name.clone())),
+                (None, Some(table)) => {
+                    let (oid, own) = (table.oid(), table.definition());
+                    Some((oid, array_of_rows(oid), own.schema_name.clone(), own.name.clone()))
+                }
+                (None, None) => None,
+            };
+            if let Some((oid, array_oid, schema, name)) = of {
+                let of = CompositeType::of(oid, array_oid, &schema, &name, attributes);
+                return Ok(SqlType::Composite(of).field("", true));
+            }
         }
         let oid = self.oid_of_record(declared);
         let metadata = oid.map(|oid| (OID_KEY.to_string(), oid.to_string()));
@@ -193,6 +230,9 @@ impl Binder {
         let DataType::Custom(name, _) = declared else {
             return None;
         };
+        if let Some(table) = self.row_type_table(name) {
+            return Some(array_of_rows(table.oid()).to_string());
+        }
         let of = self.composite(name).filter(|of| of.array_oid != 0)?;
         Some(of.array_oid.to_string())
     }
@@ -202,9 +242,16 @@ impl Binder {
         let of = self.snapshot.objects().values().find_map(|object| match object {
             Object::Composite(of) if of.oid == oid || of.array_oid == oid => Some(of.clone()),
             _ => None,
-        })?;
-        let array = if of.oid == oid { "" } else { "[]" };
-        let (schema, name) = (quote::name(&of.schema_name), quote::name(&of.name));
+        });
+        let (own, schema, name) = match &of {
+            Some(of) => (of.oid, &of.schema_name, &of.name),
+            None => {
+                let table = self.snapshot.table_by_oid(of_rows_of_array(oid).unwrap_or(oid))?;
+                (table.oid(), &table.definition().schema_name, &table.definition().name)
+            }
+        };
+        let array = if own == oid { "" } else { "[]" };
+        let (schema, name) = (quote::name(schema), quote::name(name));
         self.field_of_type(&parsed(&format!("{schema}.{name}{array}")).ok()?)
             .ok()
     }
@@ -221,26 +268,36 @@ impl Binder {
     }
 }
 
-/// A composite type as columns have it; None where one of its own columns has a type that no column of a table has.
-fn of_columns(composite: &Composite, fields: &[Field], domains: &[Option<u32>]) -> Option<&'static CompositeType> {
+/// The columns of a composite type as columns of tables have it; None where one has a type that no column of a table has.
+fn attributes(fields: &[Field], domains: &[Option<u32>], number: impl Fn(usize) -> u32) -> Option<Vec<Attribute>> {
     let attributes = fields.iter().enumerate().map(|(at, field)| {
         let sql_type = SqlType::from_field(field).filter(|of| of.data_type() == *field.data_type())?;
         Some(Attribute {
-            number: composite.number(at),
+            number: number(at),
             name: field.name().clone(),
             sql_type,
             domain: domains[at],
         })
     });
-    let attributes = attributes.collect::<Option<Vec<_>>>()?;
-    let (schema, name) = (&composite.schema_name, &composite.name);
-    Some(CompositeType::of(
-        composite.oid,
-        composite.array_oid,
-        schema,
-        name,
-        attributes,
-    ))
+    attributes.collect()
+}
+
+/// The type of a table's column, as a statement may name it whatever its search path is.
+fn declared_as(column: &ColumnDef) -> String {
+    match &column.domain {
+        Some((schema, name)) => format!("{}.{}", quote::name(schema), quote::name(name)),
+        None => named_in_full(column.sql_type),
+    }
+}
+
+fn named_in_full(of: SqlType) -> String {
+    let (schema, name) = match of {
+        SqlType::Array(of) => return named_in_full(of.element()) + &"[]".repeat(of.dimensions()),
+        SqlType::Composite(of) => (of.schema_name(), of.name()),
+        SqlType::Enum(of) => (of.schema_name.as_str(), of.name.as_str()),
+        other => return other.to_string(),
+    };
+    format!("{}.{}", quote::name(schema), quote::name(name))
 }
 
 /// The types of the system, and those that the snapshot has.

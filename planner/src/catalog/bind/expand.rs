@@ -22,9 +22,9 @@ use crate::pg::rewrite::{calls_apart, groups_apart, is_like_a_call, output_name,
 use crate::pg::tokens::joins;
 use crate::pg::walk::{VisitMut, constraint};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Cte, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectNamePart, OrderBy,
-    OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier,
-    Statement, TableFactor, TableWithJoins, VisitorMut,
+    BinaryOperator, Cte, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart,
+    OrderBy, OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator,
+    SetQuantifier, Statement, TableAlias, TableFactor, TableWithJoins, VisitorMut,
 };
 use std::ops::ControlFlow;
 use tenon_executor::scan::is_place;
@@ -243,7 +243,7 @@ impl Expander<'_> {
         let mut keys = keys_of(&mut query.order_by);
         self.groups(select, &mut keys)?;
         whole_rows::resolve(select, &mut keys, |factor| self.columns(|_| factor))?;
-        row_values::resolve(select, &mut keys, |factor| self.columns(|_| factor))?;
+        self.row_values(select, &mut keys)?;
         let scope = self.using(select)?;
         self.output_names(select, scope.is_some(), false);
         order_keys::check(select, &keys)?;
@@ -281,6 +281,7 @@ impl Expander<'_> {
             if let SetExpr::Select(select) = side {
                 self.groups(select, &mut [])?;
                 whole_rows::resolve(select, &mut [], |factor| self.columns(|_| factor))?;
+                self.row_values(select, &mut [])?;
                 let scope = self.using(select)?;
                 self.output_names(select, scope.is_some(), true);
                 self.calls(select, &mut []);
@@ -315,8 +316,17 @@ impl Expander<'_> {
         grouped_apart::resolve(select, keys, outer_aggregates::is_own)
     }
 
-    /// A table with a primary key, unless other names stand for its columns.
-    fn keyed(&self, factor: &TableFactor) -> Option<Keyed> {
+    /// Puts records in the places of relations' names.
+    fn row_values(&self, select: &mut Select, keys: &mut [&mut Expr]) -> Result<()> {
+        let row_type = |factor: &TableFactor| {
+            let (name, _) = self.stored(factor)?;
+            self.binder.row_type_oids(name)
+        };
+        row_values::resolve(select, keys, |factor| self.columns(|_| factor), row_type)
+    }
+
+    /// The name and alias of what is no query of a WITH.
+    fn stored<'f>(&self, factor: &'f TableFactor) -> Option<(&'f ObjectName, Option<&'f TableAlias>)> {
         let TableFactor::Table {
             name,
             alias,
@@ -330,7 +340,13 @@ impl Expander<'_> {
         let mut named = named.map(|cte| fold(&cte.alias.name));
         let is_bare = name.0.len() == 1;
         let own = name.0.last().and_then(ObjectNamePart::as_ident).map(fold)?;
-        if is_bare && named.any(|cte| cte == own) || alias.as_ref().is_some_and(|alias| !alias.columns.is_empty()) {
+        (!is_bare || named.all(|cte| cte != own)).then_some((name, alias.as_ref()))
+    }
+
+    /// A table with a primary key, unless other names stand for its columns.
+    fn keyed(&self, factor: &TableFactor) -> Option<Keyed> {
+        let (name, alias) = self.stored(factor)?;
+        if alias.is_some_and(|alias| !alias.columns.is_empty()) {
             return None;
         }
         let table = self.binder.names().relation(name).ok()?.as_table()?;

@@ -5,7 +5,7 @@
 //! other.
 
 use super::composite::parsed;
-use super::{Binder, fold, hygiene, outer_aggregates, parts};
+use super::{Binder, fold, hygiene, outer_aggregates, parts, records};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::aggregate::names::has_aggregate;
 use crate::pg::functions::raise::RAISE;
@@ -409,6 +409,7 @@ impl Inliner<'_> {
                 return Err(SqlError::unsupported("a function in SQL that changes data"));
             };
             rewrite(&mut query);
+            records::name_fields(&mut query);
             self.calls.set(self.calls.get() + 1);
             let number = self.calls.get() * (DEPTH_MAX + 1) + self.depth;
             hygiene::part(self.binder, &mut query, &mut values, &self.scopes, number)?;

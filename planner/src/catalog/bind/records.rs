@@ -27,6 +27,24 @@ pub(super) fn resolve<T: VisitMut>(binder: &Binder, tree: &mut T) -> Result<()> 
     }
 }
 
+/// Only `(r).column`, in the body of a function.
+pub(super) fn name_fields<T: VisitMut>(tree: &mut T) {
+    struct Fields;
+    impl VisitorMut for Fields {
+        type Break = ();
+
+        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let Expr::CompoundFieldAccess { root, access_chain } = expr
+                && let Some(field) = fields(root, access_chain)
+            {
+                *expr = field;
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = tree.visit(&mut Fields);
+}
+
 struct Resolver<'a> {
     binder: &'a Binder,
 }

@@ -4,26 +4,29 @@ use super::fold;
 use super::relations::out_name;
 use super::whole_rows::{alias, has_outer_join, leaves};
 use crate::pg::error::{Result, SqlError};
-use crate::pg::functions::record::RECORD;
+use crate::pg::functions::record::{COMPOSITE, RECORD};
 use crate::pg::rewrite::call;
-use crate::pg::walk::VisitMut;
+use crate::pg::walk::{VisitMut, constraint};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CaseWhen, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, ObjectNamePart,
-    Query, Select, SelectItem, SetExpr, TableFactor, Value, VisitorMut,
+    BinaryOperator, CaseWhen, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint, ObjectName,
+    ObjectNamePart, Query, Select, SelectItem, SetExpr, TableFactor, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
 
-/// Puts records in the places of relations' names. `columns` are the names of a relation's columns.
+/// Puts records in the places of relations' names. `columns` are the names of a relation's columns, `row_type` the oids of the type
+/// of its rows and of their arrays, where it has one.
 pub(super) fn resolve(
     select: &mut Select,
     keys: &mut [&mut Expr],
     mut columns: impl FnMut(TableFactor) -> Result<Vec<String>>,
+    row_type: impl Fn(&TableFactor) -> Option<[u32; 2]>,
 ) -> Result<()> {
     let mut rows = Rows {
         factors: select.from.iter().flat_map(leaves).cloned().collect(),
         nullable: select.from.iter().any(has_outer_join),
         columns: &mut columns,
+        row_type: &row_type,
         depth: 0,
     };
     // The record keeps the relation's name as its own.
@@ -42,6 +45,13 @@ pub(super) fn resolve(
     let shown: Vec<String> = keys.iter().filter_map(|key| name_of(key)).collect();
     for expr in items.chain(select.having.as_mut()).chain(select.selection.as_mut()) {
         if let ControlFlow::Break(error) = expr.visit(&mut rows) {
+            return Err(error);
+        }
+    }
+    for join in select.from.iter_mut().flat_map(|table| &mut table.joins) {
+        if let Some(JoinConstraint::On(condition)) = constraint(&mut join.join_operator)
+            && let ControlFlow::Break(error) = condition.visit(&mut rows)
+        {
             return Err(error);
         }
     }
@@ -69,6 +79,7 @@ struct Rows<'a> {
     /// Whether an outer join may have put NULL in the place of a row.
     nullable: bool,
     columns: &'a mut dyn FnMut(TableFactor) -> Result<Vec<String>>,
+    row_type: &'a dyn Fn(&TableFactor) -> Option<[u32; 2]>,
     /// Subqueries around the place, with columns of their own.
     depth: usize,
 }
@@ -270,12 +281,18 @@ impl Rows<'_> {
             alias.columns.clear();
         }
         let names = (self.columns)(typed)?;
-        let mut values = Vec::with_capacity(2 * columns.len());
+        let mut values = Vec::with_capacity(2 * columns.len() + 2);
+        let oids = (self.row_type)(&factor);
+        values.extend(
+            oids.iter()
+                .flatten()
+                .map(|oid| Expr::Value(Value::Number(oid.to_string(), false).into())),
+        );
         for (own, known) in columns.iter().zip(names) {
             values.push(Expr::Value(Value::SingleQuotedString(known).into()));
             values.push(column(&factor, own));
         }
-        let record = call(RECORD, values);
+        let record = call(if oids.is_some() { COMPOSITE } else { RECORD }, values);
         let present = columns
             .iter()
             .map(|own| Expr::IsNotNull(Box::new(column(&factor, own))));

@@ -9,12 +9,19 @@ use super::rights;
 use super::rows::{Row, row};
 use crate::catalog::bind::Binder;
 use std::sync::Arc;
+use tenon_storage::composite_type::array_of_rows;
 use tenon_storage::range::{RangeType, UserRange};
 use tenon_storage::{Composite, Domain, EnumType, Object, Relation, Secured, SqlType, quote};
 
 /// Whether there is a type of a relation's rows.
 pub(super) fn has_row_type(relation: &Relation) -> bool {
     relation.as_sequence().is_none()
+}
+
+/// The oid of the type of arrays of a table's rows; those of others are arrays of records.
+fn arrays_of(relation: &Relation) -> Option<u32> {
+    let table = relation.as_table()?;
+    table.definition().query.is_none().then(|| array_of_rows(table.oid()))
 }
 
 fn enums(binder: &Binder) -> impl Iterator<Item = &'static EnumType> + '_ {
@@ -62,8 +69,13 @@ pub(super) fn types(binder: &Binder) -> Vec<Row> {
         _ => None,
     });
     let rows_of = relations(binder).filter(|relation| has_row_type(relation));
-    let rows_of =
-        rows_of.map(|relation| composite(binder, (relation.oid(), relation.schema_name(), relation.name()), 0));
+    let rows_of = rows_of.flat_map(|relation| {
+        let (oid, schema, name) = (relation.oid(), relation.schema_name(), relation.name());
+        let array_oid = arrays_of(relation).unwrap_or_default();
+        let own = composite(binder, (oid, schema, name), array_oid);
+        let array = (array_oid != 0).then(|| array(binder, (array_oid, schema, &format!("_{name}")), (oid, "d")));
+        std::iter::once(own).chain(array)
+    });
     let arrays = composites(binder).map(|of| {
         let name = format!("_{}", of.name);
         array(binder, (of.array_oid, &of.schema_name, &name), (of.oid, "d"))
@@ -252,7 +264,13 @@ pub(super) fn oid(binder: &Binder, name: &str) -> Option<u32> {
         return array_of(binder, element.trim_end());
     }
     let found = binder.type_named(split(name), |object| Some(identity(object)?.0));
-    found.or_else(|| array_of(binder, name.strip_prefix('_')?))
+    let of_rows = || {
+        let relation = binder.names().textual(name).ok()?;
+        has_row_type(relation).then(|| relation.oid())
+    };
+    found
+        .or_else(of_rows)
+        .or_else(|| array_of(binder, name.strip_prefix('_')?))
 }
 
 /// The name of a type, as `format_type` writes it.
@@ -266,7 +284,11 @@ pub(super) fn name(binder: &Binder, oid: i64) -> Option<String> {
         let (oid, name) = array_of_ranges(object)?;
         Some((oid, identity(object)?.1, name))
     });
-    let arrays: Vec<_> = arrays.chain(of_records).chain(of_ranges).collect();
+    let of_rows = relations(binder).filter_map(|relation| {
+        let oid = arrays_of(relation)?;
+        Some((oid, relation.schema_name(), relation.name()))
+    });
+    let arrays: Vec<_> = arrays.chain(of_records).chain(of_ranges).chain(of_rows).collect();
     let is_array = arrays.iter().any(|(own, ..)| i64::from(*own) == oid);
     let mut all = arrays.into_iter().chain(types).chain(rows_of);
     let (_, schema, name) = all.find(|(own, ..)| i64::from(*own) == oid)?;
@@ -302,11 +324,12 @@ pub(super) fn domain_oid(binder: &Binder, schema: &str, name: &str) -> Option<u3
 
 /// The oid of the type of an element's arrays, by its name.
 fn array_of(binder: &Binder, element: &str) -> Option<u32> {
-    binder.type_named(split(element), |object| match object {
+    let found = binder.type_named(split(element), |object| match object {
         Object::Enum(of) => Some(of.array_oid),
         Object::Composite(of) if of.array_oid != 0 => Some(of.array_oid),
         other => array_of_ranges(other).map(|(oid, _)| oid),
-    })
+    });
+    found.or_else(|| arrays_of(binder.names().textual(element).ok()?))
 }
 
 /// The oid of the type of arrays of ranges or multiranges, and the name of that of the items.

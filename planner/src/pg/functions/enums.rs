@@ -81,7 +81,8 @@ pub(crate) fn computed_late(mut call: ScalarFunction, schema: &DFSchema) -> Resu
         .map(|own| fields::data_type(own, schema))
         .collect::<Result<_>>()?;
     let made = |types: &[DataType]| types.iter().any(|own| EnumType::of(own).is_some() || holds_enums(own));
-    let constant = !call.args.iter().any(|own| own.any_column_refs() || own.is_volatile());
+    // What is volatile may turn out not to be called, as what raises an error is.
+    let constant = !call.args.iter().any(Expr::any_column_refs);
     let is_late = constant && made(&types) && holds_enums(&Expr::ScalarFunction(call.clone()).get_type(schema)?);
     // What a record's columns are called, and its type, are literals before its values.
     let one = match call.name() {

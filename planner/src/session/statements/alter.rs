@@ -2,7 +2,7 @@
 
 use super::constraints::{self, Checks};
 use super::role::rights;
-use super::{column, create, declared, defaults, owner, partition, references, residence, view};
+use super::{column, create, declared, defaults, owner, partition, references, residence, row_types, view};
 use crate::catalog::bind::{Target, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
@@ -56,6 +56,7 @@ pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome>
             }
             _ => {}
         }
+        let of_rows = row_types::before(session, &relation);
         match action {
             Action::Partition(_) => {}
             Action::Known(operation) => one(session, &relation, &mut place, operation).await?,
@@ -75,6 +76,7 @@ pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome>
             Action::Nothing => {}
             Action::Unsupported(what) => return Err(SqlError::unsupported(format!("{} {what}", alter.kind.tag()))),
         }
+        row_types::follow(session, of_rows).await?;
     }
     tag()
 }

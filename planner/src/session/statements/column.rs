@@ -5,7 +5,7 @@
 use super::constraints::{self, Checks};
 use super::declared::{self, Declared};
 use super::drop::depended_on;
-use super::{alter, defaults, generated, insert, partition, query, references, select, sequence};
+use super::{alter, defaults, generated, insert, partition, query, references, row_types, select, sequence};
 use crate::catalog::bind::Target;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::definition::{ColumnChange, SequenceOptions};
@@ -72,6 +72,8 @@ pub(super) async fn add(session: &mut Session, place: &Target, column: ColumnDef
         let message = format!("column \"{name}\" of relation \"{}\" already exists", place.name);
         return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
     }
+    row_types::refuse_itself(before.oid(), &place.name, column.sql_type)?;
+    row_types::refuse_values(session, before.oid(), &column)?;
     let mut columns = before.definition().columns.clone();
     columns.push(column.clone());
     if column.generated == Some(Generated::Stored) {
@@ -256,6 +258,10 @@ async fn retype(
         return Err(SqlError::unsupported_as(message).detail(detail));
     }
     let wanted = session.binder().sql_type(data_type)?;
+    row_types::refuse_itself(table.oid(), &place.name, wanted)?;
+    if wanted != own.sql_type {
+        row_types::refuse_change(session, table.oid())?;
+    }
     references::refuse_type(session, &table, at, wanted)?;
     if let Some(sequence) = session.state().identity(table.oid(), &own.name) {
         if !matches!(wanted.oid(), 20 | 21 | 23) {

@@ -3,8 +3,8 @@
 //! What changes a type makes another of it, in which the columns of the type are written anew: see
 //! `tenon_storage::composite_type`.
 
-use super::drop::depended_on;
-use super::{column, domain, types};
+use super::drop::depended_on_of;
+use super::{column, domain, row_types, types};
 use crate::catalog::bind::{Binder, Target, parsed_type};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::record::as_altered;
@@ -13,7 +13,7 @@ use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{DataType, Expr, Ident, ObjectName};
 use std::sync::Arc;
 use tenon_storage::composite_type::substituted;
-use tenon_storage::{ColumnDef, Composite, Domain, Object, ObjectKey, Relation, SqlType, quote};
+use tenon_storage::{ColumnDef, Composite, CompositeType, Domain, Object, ObjectKey, Relation, SqlType, quote};
 
 pub(super) fn create(session: &mut Session, name: &ObjectName, declared: &[(String, DataType)]) -> Result<()> {
     let (place, key) = types::free_name(session, name)?;
@@ -94,9 +94,9 @@ async fn drop_attributes(session: &mut Session, from: Attributes) -> Result<()> 
             let if_exists = false;
             attribute(session, &mut next, &AttributeChange::Drop { name, if_exists })?;
         }
-        let named = named(&next)?;
+        let named = named_type(&next.schema_name, &next.name)?;
         put(session, next)?;
-        replace(session, &of, &named).await?;
+        replace(session, of.oid, Some(&of.name), &named, &|of| of).await?;
     }
     Ok(())
 }
@@ -108,13 +108,13 @@ fn is_of(binder: &Binder, declared: &str, composite: &Composite) -> bool {
 }
 
 /// Whether a type has values of the composite type of an oid in it.
-fn holds(of: SqlType, oid: u32) -> bool {
+pub(super) fn holds(of: SqlType, oid: u32) -> bool {
     let found = |of: SqlType| matches!(of, SqlType::Composite(own) if own.oid() == oid).then_some(of);
     substituted(of, &found).is_some()
 }
 
 /// The tables with columns of a type: where they are, and all their columns.
-fn tables(session: &Session, oid: u32) -> Vec<(Target, Vec<ColumnDef>)> {
+pub(super) fn tables(session: &Session, oid: u32) -> Vec<(Target, Vec<ColumnDef>)> {
     let state = session.state();
     let tables = state.relations().filter_map(Relation::as_table);
     let own = tables.filter_map(|table| {
@@ -177,24 +177,40 @@ pub(super) async fn alter(session: &mut Session, before: &Arc<Composite>, change
             return Err(SqlError::new(state::DUPLICATE_OBJECT, message));
         }
         // What names the type as it was declared names it so from here on.
-        for (other, _) in attributes_of(&binder, |own| is_of(&binder, own, before)) {
-            let mut other = (*other).clone();
-            for (_, declared) in other.columns.iter_mut().filter(|(_, own)| is_of(&binder, own, before)) {
-                let pairs = "[]".repeat(declared.matches("[]").count());
-                let (schema, name) = (quote::name(&next.schema_name), quote::name(&next.name));
-                *declared = format!("{schema}.{name}{pairs}");
-            }
-            put(session, other)?;
-        }
+        let others = attributes_of(&binder, |own| is_of(&binder, own, before));
+        let is_it = |binder: &Binder, own: &str| is_of(binder, own, before);
+        declare_anew(session, others, is_it, (&next.schema_name, &next.name))?;
         session.transaction()?.lock().put_object(key(before), None);
     }
-    let named = named(&next)?;
+    let named = named_type(&next.schema_name, &next.name)?;
     put(session, next)?;
-    replace(session, before, &named).await
+    replace(session, before.oid, Some(&before.name), &named, &|of| of).await
 }
 
-fn named(of: &Composite) -> Result<DataType> {
-    parsed_type(&format!("{}.{}", quote::name(&of.schema_name), quote::name(&of.name)))
+/// Has columns of composite types say another name of their type.
+pub(super) fn declare_anew(
+    session: &Session,
+    others: Attributes,
+    is_it: impl Fn(&Binder, &str) -> bool,
+    (schema, name): (&str, &str),
+) -> Result<()> {
+    let binder = session.binder();
+    for (other, columns) in others {
+        let mut other = (*other).clone();
+        for (column, declared) in &mut other.columns {
+            // One that has been renamed is not found under its former name any more.
+            if is_it(&binder, declared) || columns.contains(column) {
+                let pairs = "[]".repeat(declared.matches("[]").count());
+                *declared = format!("{}.{}{pairs}", quote::name(schema), quote::name(name));
+            }
+        }
+        put(session, other)?;
+    }
+    Ok(())
+}
+
+pub(super) fn named_type(schema: &str, name: &str) -> Result<DataType> {
+    parsed_type(&format!("{}.{}", quote::name(schema), quote::name(name)))
 }
 
 fn exists(of: &Composite, column: &str) -> SqlError {
@@ -251,18 +267,34 @@ fn attribute(session: &mut Session, next: &mut Composite, change: &AttributeChan
     Ok(())
 }
 
-/// Writes the columns of a type as it is after a change.
-async fn replace(session: &mut Session, before: &Composite, named: &DataType) -> Result<()> {
-    let (tables, domains) = (tables(session, before.oid), domains(session, before.oid));
+/// Whether tables have columns of a type, or domains are over it.
+pub(super) fn is_used(session: &Session, oid: u32) -> bool {
+    !tables(session, oid).is_empty() || !domains(session, oid).is_empty()
+}
+
+/// Writes the columns of a type, called `named`, as it is after a change. `numbered` says by what numbers attributes of what it
+/// was are known in what it is, and domains were declared over it under the name `declared`.
+pub(super) async fn replace(
+    session: &mut Session,
+    oid: u32,
+    declared: Option<&str>,
+    named: &DataType,
+    numbered: &(dyn Fn(&'static CompositeType) -> &'static CompositeType + Sync),
+) -> Result<()> {
+    let (tables, domains) = (tables(session, oid), domains(session, oid));
     if tables.is_empty() && domains.is_empty() {
         return Ok(());
     }
     let after = session.binder().sql_type(named)?;
-    let other = |of: SqlType| matches!(of, SqlType::Composite(own) if own.oid() == before.oid).then_some(after);
+    let other = |of: SqlType| matches!(of, SqlType::Composite(own) if own.oid() == oid).then_some(after);
+    let numbered = |of: SqlType| match of {
+        SqlType::Composite(own) if own.oid() == oid => Some(SqlType::Composite(numbered(own))),
+        _ => None,
+    };
     for domain in domains {
         let mut own = (*domain).clone();
         own.base = substituted(own.base, &other).unwrap_or(own.base);
-        if own.declared == before.name {
+        if declared.is_none_or(|declared| own.declared == declared) {
             own.declared = named.to_string();
         }
         domain::put(session, own)?;
@@ -277,7 +309,10 @@ async fn replace(session: &mut Session, before: &Composite, named: &DataType) ->
             let value = Expr::Identifier(Ident::with_quote('"', &own.name));
             match own.sql_type == before[at].sql_type {
                 true => Ok(value),
-                false => as_altered(value, before[at].sql_type, own.sql_type),
+                false => {
+                    let was = before[at].sql_type;
+                    as_altered(value, substituted(was, &numbered).unwrap_or(was), own.sql_type)
+                }
             }
         })
         .await?;
@@ -289,35 +324,65 @@ async fn replace(session: &mut Session, before: &Composite, named: &DataType) ->
 pub(super) async fn drop_one(session: &mut Session, composite: &Arc<Composite>, cascade: bool) -> Result<()> {
     let binder = session.binder();
     let others = attributes_of(&binder, |own| is_of(&binder, own, composite));
-    let domains: Vec<_> = domains(session, composite.oid);
-    let is_it = |of: SqlType| match of {
-        SqlType::Composite(own) => own.oid() == composite.oid,
-        SqlType::Array(of) => matches!(of.element(), SqlType::Composite(own) if own.oid() == composite.oid),
-        _ => false,
+    let name = format!("type {}", composite.name);
+    let own = Type {
+        oid: composite.oid,
+        name: &name,
+        dropped: &name,
+        along: &[],
     };
-    let domains: Vec<_> = domains.into_iter().filter(|own| is_it(own.base)).collect();
-    let tables = tables(session, composite.oid);
-    let mut columns = Vec::new();
-    for (place, own) in &tables {
-        let own = own.iter().filter(|own| own.domain.is_none() && is_it(own.sql_type));
-        columns.extend(own.map(|own| (place, own.name.as_str())));
-    }
-    let mut dependents: Vec<String> = told(&others).collect();
-    dependents.extend(
-        columns
-            .iter()
-            .map(|(place, column)| format!("column {column} of table {}", place.name)),
-    );
-    dependents.extend(domains.iter().map(|own| format!("type {}", own.name)));
-    let own = Dependents {
-        told: dependents,
-        attributes: others,
-        domains,
-        columns,
-    };
-    own.drop(session, &composite.name, cascade).await?;
+    own.release(session, others, cascade).await?;
     session.transaction()?.lock().put_object(key(composite), None);
     Ok(())
+}
+
+/// A composite type, or that of a table's rows, that goes.
+pub(super) struct Type<'a> {
+    pub oid: u32,
+    /// How DROP speaks of it.
+    pub name: &'a str,
+    /// What is dropped, with which the type goes.
+    pub dropped: &'a str,
+    /// Tables that are dropped anyway.
+    pub along: &'a [u32],
+}
+
+impl Type<'_> {
+    /// Takes away what is of it, `others` among that: columns of composite types.
+    pub async fn release(self, session: &mut Session, others: Attributes, cascade: bool) -> Result<()> {
+        let is_it = |of: SqlType| match of {
+            SqlType::Composite(own) => own.oid() == self.oid,
+            SqlType::Array(of) => matches!(of.element(), SqlType::Composite(own) if own.oid() == self.oid),
+            _ => false,
+        };
+        let domains = domains(session, self.oid);
+        let domains: Vec<_> = domains.into_iter().filter(|own| is_it(own.base)).collect();
+        let tables = tables(session, self.oid);
+        let state = session.state();
+        let stays = |place: &Target| {
+            let own = state.relation(&place.schema, &place.name);
+            own.is_none_or(|own| !self.along.contains(&own.oid()))
+        };
+        let mut columns = Vec::new();
+        for (place, own) in tables.iter().filter(|(place, _)| stays(place)) {
+            let own = own.iter().filter(|own| own.domain.is_none() && is_it(own.sql_type));
+            columns.extend(own.map(|own| (place, own.name.as_str())));
+        }
+        let mut dependents: Vec<String> = told(&others).collect();
+        dependents.extend(
+            columns
+                .iter()
+                .map(|(place, column)| format!("column {column} of table {}", place.name)),
+        );
+        dependents.extend(domains.iter().map(|own| format!("type {}", own.name)));
+        let own = Dependents {
+            told: dependents,
+            attributes: others,
+            domains,
+            columns,
+        };
+        own.drop(session, (self.dropped, self.name), cascade).await
+    }
 }
 
 /// What is of a type: how DROP speaks of it, columns of composite types, domains, columns of tables.
@@ -330,9 +395,9 @@ pub(super) struct Dependents<'a> {
 
 impl Dependents<'_> {
     /// Drops it all, with `cascade`; without, there must be none.
-    pub async fn drop(self, session: &mut Session, name: &str, cascade: bool) -> Result<()> {
+    pub async fn drop(self, session: &mut Session, (dropped, name): (&str, &str), cascade: bool) -> Result<()> {
         if !cascade && !self.told.is_empty() {
-            return Err(depended_on(&format!("type {name}"), &self.told));
+            return Err(depended_on_of(dropped, name, &self.told));
         }
         for what in &self.told {
             session.notice(format!("drop cascades to {what}"));
@@ -342,7 +407,10 @@ impl Dependents<'_> {
             domain::drop_one(session, domain, true)?;
         }
         for (place, column) in self.columns {
+            let relation = session.state().relation(&place.schema, &place.name).cloned();
+            let of_rows = relation.and_then(|relation| row_types::before(session, &relation));
             column::remove(session, place, column, true)?;
+            row_types::follow(session, of_rows).await?;
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 //! makes of the row's other columns.
 
 use super::insert::{assigned, check_assignable};
+use super::row_cells;
 use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::errors::from_datafusion;
@@ -52,7 +53,7 @@ pub(super) fn tree(binder: &Binder, definition: &TableDefinition, column: &Colum
                 .map(|sequence| next_of(sequence))
                 .ok_or_else(|| SqlError::internal("an identity column has no sequence"))
         }
-        (None, Some(text)) => parse_expression(text),
+        (None, Some(text)) => row_cells::cell(binder, column.sql_type, parse_expression(text)?),
         (None, None) => match domain_default(binder, column) {
             Some(text) => parse_expression(&text),
             None => Ok(null()),

@@ -1,7 +1,7 @@
 //! DROP TABLE, VIEW, SCHEMA and INDEX; TRUNCATE.
 
 use super::role::rights;
-use super::{partition, references};
+use super::{partition, references, row_types};
 use crate::catalog::bind::{fold, named_sequence, undefined};
 use crate::catalog::rights::Rights;
 use crate::pg::error::{Result, SqlError, state};
@@ -170,6 +170,7 @@ pub(super) async fn objects(
                     release_sequence(session, sequence, cascade)?;
                 }
                 let (schema, last) = (found.schema_name().to_string(), found.name().to_string());
+                row_types::release(session, found.oid(), cascade, &along).await?;
                 if let Some(own) = found.as_partition().cloned() {
                     partition::empty(session, &own).await?;
                 }
@@ -200,7 +201,8 @@ pub(super) async fn objects(
                         if let Some(Relation::Partition(own)) = &there {
                             partition::empty(session, own).await?;
                         }
-                        if there.is_some() {
+                        if let Some(there) = &there {
+                            row_types::release(session, there.oid(), true, &within).await?;
                             drop_relation(session, &last, relation, true, &within)?;
                         }
                     }
@@ -285,7 +287,12 @@ pub(super) async fn truncate(session: &mut Session, truncate: &Truncate) -> Resu
 
 /// 2BP01 for what others depend on, where CASCADE was not asked for.
 pub(super) fn depended_on(what: &str, dependents: &[String]) -> SqlError {
-    let detail = dependents.iter().map(|other| format!("{other} depends on {what}"));
+    depended_on_of(what, what, dependents)
+}
+
+/// The same where they depend on something of it.
+pub(super) fn depended_on_of(what: &str, of_it: &str, dependents: &[String]) -> SqlError {
+    let detail = dependents.iter().map(|other| format!("{other} depends on {of_it}"));
     SqlError::new(
         state::DEPENDENT_OBJECTS_STILL_EXIST,
         format!("cannot drop {what} because other objects depend on it"),

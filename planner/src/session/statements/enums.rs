@@ -274,7 +274,8 @@ pub(super) async fn drop_one(session: &mut Session, of: &'static EnumType, casca
         domains,
         columns,
     };
-    own.drop(session, &of.name, cascade).await?;
+    let name = format!("type {}", of.name);
+    own.drop(session, (&name, &name), cascade).await?;
     session.transaction()?.lock().put_object(key(of), None);
     Ok(())
 }

@@ -51,6 +51,7 @@ mod returning;
 mod role;
 mod row_cells;
 mod row_locks;
+mod row_types;
 pub(crate) use cursor::CursorRows;
 pub(crate) use kept_checks::KeptChecks;
 pub(crate) use query::{at_once, found};

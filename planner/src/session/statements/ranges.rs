@@ -11,6 +11,8 @@ use datafusion::sql::sqlparser::ast::{DataType, ObjectName};
 use tenon_storage::range::{NewRange, RangeType, UserRange, takes_bounds};
 use tenon_storage::{Domain, Object, ObjectKey, Relation, SqlType};
 
+const IGNORED: &str = "ranges are ordered as the values of their subtype are, and have no GiST indexes";
+
 fn syntax(message: impl Into<String>) -> SqlError {
     SqlError::new(state::SYNTAX_ERROR, message)
 }
@@ -25,7 +27,10 @@ pub(super) fn create(session: &mut Session, name: &ObjectName, options: &RangeOp
                 collations::named(value)?;
             }
             // The order is that of the type, and differences count for indexes that there are none of.
-            "subtype_opclass" | "subtype_diff" => {}
+            "subtype_opclass" | "subtype_diff" => {
+                let message = format!("type attribute \"{option}\" is ignored: {IGNORED}");
+                session.warn(state::FEATURE_NOT_SUPPORTED, message);
+            }
             "canonical" => return Err(SqlError::unsupported("a canonical function of ranges")),
             "multirange_type_name" => return Err(syntax("conflicting or redundant options")),
             _ => return Err(syntax(format!("type attribute \"{option}\" not recognized"))),
@@ -138,7 +143,8 @@ pub(super) async fn drop_one(session: &mut Session, of: &'static UserRange, mult
         domains,
         columns,
     };
-    dependents.drop(session, &of.name, cascade).await?;
+    let name = format!("type {}", of.name);
+    dependents.drop(session, (&name, &name), cascade).await?;
     let transaction = session.transaction()?;
     let mut transaction = transaction.lock();
     for name in [&of.name, &of.multirange_name] {

@@ -34,13 +34,19 @@ pub(crate) fn constructor(items: Vec<Expr>) -> Result<Expr> {
     Ok(CONSTRUCTOR.call(items))
 }
 
+/// The metadata of an array of records whose type is known.
+pub(crate) fn array_of_records(item: &FieldRef) -> Option<HashMap<String, String>> {
+    let oid = item.metadata().get(ARRAY_OID_KEY)?;
+    Some(HashMap::from([(OID_KEY.to_string(), oid.clone())]))
+}
+
 /// The metadata of an array of items whose types are one, where it takes more than the Arrow type to say which.
 fn array_metadata(items: &[FieldRef], of: &DataType) -> Option<HashMap<String, String>> {
     let mut known = items.iter().filter(|own| !own.data_type().is_null());
     let first = known.next()?;
-    if let Some(oid) = first.metadata().get(ARRAY_OID_KEY) {
-        let same = known.all(|own| own.metadata().get(ARRAY_OID_KEY) == Some(oid));
-        return same.then(|| HashMap::from([(OID_KEY.to_string(), oid.clone())]));
+    if let Some(metadata) = array_of_records(first) {
+        let same = known.all(|own| own.metadata().get(ARRAY_OID_KEY) == first.metadata().get(ARRAY_OID_KEY));
+        return same.then_some(metadata);
     }
     let array = match SqlType::from_field(first)? {
         item @ SqlType::Json => ArrayType::of_items(item),

@@ -11,6 +11,7 @@ mod tests;
 
 use crate::pg::error::{SqlError, SqlState};
 use crate::pg::errors::to_datafusion;
+use crate::pg::functions::array::array_of_records;
 use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue, not_impl_err, plan_err};
@@ -130,6 +131,17 @@ impl AggregateUDFImpl for Collect {
             [DataType::BinaryView, _] => Ok(DataType::BinaryView),
             _ => self.base.return_type(types),
         }
+    }
+
+    /// An array of records says of what type these are.
+    fn return_field(&self, args: &[FieldRef]) -> Result<FieldRef> {
+        let types: Vec<DataType> = args.iter().map(|own| own.data_type().clone()).collect();
+        let field = Field::new(self.name(), self.return_type(&types)?, self.is_nullable());
+        let metadata = match field.data_type() {
+            DataType::List(_) => array_of_records(&args[0]),
+            _ => None,
+        };
+        Ok(Arc::new(field.with_metadata(metadata.unwrap_or_default())))
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
