@@ -34,14 +34,25 @@ pub fn decode(
     number: usize,
     (conventions, charset): (&Conventions, Charset),
 ) -> Result<ScalarValue> {
-    let Some(bytes) = &parameter.value else {
-        return ScalarValue::try_from(data_type).map_err(|e| mismatch(number, e));
-    };
-    if matches!(pg.oid, oid::RECORD | oid::RECORD_ARRAY) {
+    if parameter.value.is_some() && matches!(pg.oid, oid::RECORD | oid::RECORD_ARRAY) {
         return Err(SqlError::unsupported_as(
             "input of anonymous composite types is not implemented",
         ));
     }
+    decode_within(parameter, pg, data_type, number, (conventions, charset))
+}
+
+/// The same of a record's column, whose field does not say of what type it is where it is a record itself.
+fn decode_within(
+    parameter: &Parameter,
+    pg: PgType,
+    data_type: &DataType,
+    number: usize,
+    (conventions, charset): (&Conventions, Charset),
+) -> Result<ScalarValue> {
+    let Some(bytes) = &parameter.value else {
+        return ScalarValue::try_from(data_type).map_err(|e| mismatch(number, e));
+    };
     let value = match (element_of(pg.oid, data_type), parameter.format) {
         (None, Format::Text) => text(utf8(&charset.decode(bytes)?)?, pg.oid, data_type, conventions, number)?,
         (None, Format::Binary) => binary(bytes, pg.oid, data_type, number, charset)?,
@@ -123,7 +134,7 @@ fn record(
     by: (&Conventions, Charset),
 ) -> Result<ScalarValue> {
     let columns = fields.iter().zip(values).map(|(field, value)| {
-        let value = decode(
+        let value = decode_within(
             &Parameter { format, value },
             wire_type(field),
             field.data_type(),

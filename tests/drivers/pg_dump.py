@@ -45,6 +45,11 @@ CREATE VIEW zz_sums AS SELECT c.id, c.name, count(o.id) AS orders, sum(o.total) 
 CREATE VIEW app.aa_buyers AS SELECT id, name FROM zz_sums WHERE orders > 0;
 CREATE VIEW rich AS SELECT id, name, balance FROM customers WHERE balance > 100 WITH CHECK OPTION;
 CREATE MATERIALIZED VIEW app.totals AS SELECT customer, sum(total) AS total FROM app.orders GROUP BY customer;
+-- Before what they are of, by their names.
+CREATE TABLE zz_spot (x integer, at pair);
+CREATE TYPE app.about AS (mood app.mood, spot zz_spot);
+CREATE TABLE app.aa_spots (id integer, spot zz_spot, spots zz_spot[], about app.about);
+INSERT INTO app.aa_spots VALUES (1, ROW(1, ROW(2, 'b c')), ARRAY[ROW(3, NULL)::zz_spot, NULL], ROW('ok', ROW(4, NULL)));
 INSERT INTO customers (name, email, mood, balance, tags, extra, raw, flags, initials, age, nick) VALUES
   ('Ann', 'ann@x', 'very happy', 12.50, '{a,"b c",NULL}', '{"k": [1, 2.50, null]}', '\x00ff10', B'1010', 'an', 3, 'a'),
   (E'Bob\ttab', NULL, NULL, -3.10, '{}', 'null', '', B'0000', 'b', NULL, 'b'),
@@ -62,6 +67,7 @@ QUERIES = [
     "SELECT * FROM customers ORDER BY id",
     "SELECT * FROM app.orders ORDER BY id",
     "SELECT * FROM measures ORDER BY at",
+    "SELECT id, spot::text, spots::text, about::text, (spot).at.b, ((about).spot).x FROM app.aa_spots",
     "SELECT * FROM measures_rest",
     "SELECT * FROM zz_sums ORDER BY id",
     "SELECT * FROM app.aa_buyers ORDER BY id",

@@ -124,6 +124,15 @@ with psycopg.connect(DSN, autocommit=True) as conn:
         found = cur.execute(f"SELECT {mark}::place[]", [[place, place]]).fetchone()[0]
         expect((found, type(found[0])), ([place, place], type(place)))
         expect(cur.execute(f"SELECT ARRAY[{mark}::json]", [Json({"a": [1]})]).fetchone()[0], [{"a": [1]}])
+    # Of the type of a table's rows, and a record within a record.
+    conn.execute("CREATE TABLE visit (at date, place place)")
+    register_composite(CompositeInfo.fetch(conn, "visit"), conn)
+    visit = conn.execute("SELECT ROW('2024-02-29', ROW('b', '{3}'))::visit").fetchone()[0]
+    expect((visit.at.isoformat(), visit.place.spots), ("2024-02-29", [3]))
+    for mark in ("%b", "%t"):
+        found = conn.execute(f"SELECT {mark}, {mark}::visit[]", [visit, [visit, None]]).fetchone()
+        expect(found, (visit, [visit, None]))
+    conn.execute("DROP TABLE visit")
     conn.execute("DROP TYPE place")
     with conn.pipeline():
         results = [conn.execute("SELECT %s::int", [i]) for i in range(50)]

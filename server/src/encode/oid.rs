@@ -1,6 +1,7 @@
 //! `pg_type.oid` of the built-in types that the wire knows, and what RowDescription says of them.
 
 use arrow::datatypes::DataType;
+use tenon_storage::composite_type::of_rows_of_array;
 use tenon_storage::range::{UserRange, is_range};
 use tenon_storage::{EnumType, SqlType};
 
@@ -124,7 +125,7 @@ pub fn record_of(array: u32, data_type: &DataType) -> Option<u32> {
     }
     let is_array = leaf != data_type && matches!(leaf, DataType::Struct(_)) && !is_range(leaf);
     (is_array && array != RECORD_ARRAY)
-        .then(|| array.checked_sub(1))
+        .then(|| of_rows_of_array(array).or(array.checked_sub(1)))
         .flatten()
 }
 

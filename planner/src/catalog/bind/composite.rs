@@ -135,6 +135,32 @@ impl Binder {
         table.definition().query.is_none().then_some(table)
     }
 
+    /// A declared type with the schema of what the database has by its name, as it is to be found whatever the search path is.
+    pub(crate) fn declared_in_full(&self, declared: &DataType) -> String {
+        if let DataType::Array(ArrayElemTypeDef::SquareBracket(item, None)) = declared {
+            return self.declared_in_full(item) + "[]";
+        }
+        let found = match declared {
+            DataType::Custom(name, arguments) if arguments.is_empty() => {
+                let own = self.type_named(parts(name), |object| {
+                    crate::catalog::system::type_identity(object).map(|(_, schema, name)| (schema.into(), name.into()))
+                });
+                own.or_else(|| {
+                    let table = self.row_type_table(name)?.definition();
+                    Some((table.schema_name.clone(), table.name.clone()))
+                })
+            }
+            _ => None,
+        };
+        match found {
+            Some((schema, name)) if PgTypePlanner.plan_type_field(declared).is_err() => {
+                let (schema, name): (String, String) = (schema, name);
+                format!("{}.{}", quote::name(&schema), quote::name(&name))
+            }
+            _ => declared.to_string(),
+        }
+    }
+
     /// The oids of the type of a table's rows and of that of their arrays. What they stand for is known from here on.
     pub(super) fn row_type_oids(&self, name: &ObjectName) -> Option<[u32; 2]> {
         let oid = self.row_type_table(name)?.oid();

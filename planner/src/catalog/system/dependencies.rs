@@ -1,17 +1,19 @@
 //! Rows of `pg_depend` and `pg_rewrite` that are of this database: sequences that columns own, defaults that take their values
-//! from sequences, and what views read. pg_dump puts what it writes into their order.
+//! from sequences, the database's types of columns, and what views read. pg_dump puts what it writes into their order.
 
 use super::checks::part_oid;
 use super::regnames::system_table;
-use super::relations::{columns, relations};
+use super::relations::{Column, columns, relations};
 use super::rows::{Row, row};
+use super::types;
 use crate::catalog::bind::{Binder, named_sequence};
 use crate::pg::parse::parse;
 use crate::pg::statement::Kind;
 use datafusion::sql::sqlparser::ast::{ObjectName, visit_relations};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
-use tenon_storage::Relation;
+use tenon_storage::range::RangeType;
+use tenon_storage::{Object, Relation, SqlType};
 
 /// The query of a view or materialized view.
 pub(super) fn query(relation: &Relation) -> Option<&str> {
@@ -54,6 +56,15 @@ pub(super) fn rows(binder: &Binder) -> Vec<Row> {
             "deptype": how,
         });
     };
+    for object in binder.snapshot.objects().values() {
+        let Object::Composite(of) = object else { continue };
+        for (at, (_, declared)) in of.columns.iter().enumerate() {
+            if let Some(on) = types::oid(binder, declared.trim_end_matches("[]")) {
+                depends(("pg_class", of.oid, 0), ("pg_type", of.oid, 0), "i");
+                depends(("pg_class", of.oid, at + 1), ("pg_type", on, 0), "n");
+            }
+        }
+    }
     for relation in relations(binder) {
         let own = relation.oid();
         if let Some(owner) = relation.as_sequence().and_then(|sequence| sequence.owner.as_ref()) {
@@ -64,7 +75,14 @@ pub(super) fn rows(binder: &Binder) -> Vec<Row> {
                 depends(("pg_class", own, 0), ("pg_class", owner.table_oid, at + 1), how);
             }
         }
+        // pg_dump writes a table before those whose columns are of the type of its rows.
+        if relation.as_table().is_some() {
+            depends(("pg_type", own, 0), ("pg_class", own, 0), "i");
+        }
         for (at, column) in columns(relation).iter().enumerate() {
+            if let Some(of) = own_type(binder, column) {
+                depends(("pg_class", own, at + 1), ("pg_type", of, 0), "n");
+            }
             let Some(default) = column.default else { continue };
             let of = ("pg_attrdef", part_oid(own, at), 0);
             depends(of, ("pg_class", own, at + 1), "a");
@@ -82,6 +100,22 @@ pub(super) fn rows(binder: &Binder) -> Vec<Row> {
         }
     }
     out
+}
+
+/// The oid of the database's own type of a column, or of its items.
+fn own_type(binder: &Binder, column: &Column<'_>) -> Option<u32> {
+    if let Some((schema, name)) = column.domain {
+        return types::domain_oid(binder, schema, name);
+    }
+    let of = match column.sql_type {
+        SqlType::Array(of) => of.element(),
+        of => of,
+    };
+    let is_own = match of {
+        SqlType::Range(of) | SqlType::Multirange(of) => matches!(of, RangeType::User(_)),
+        of => matches!(of, SqlType::Enum(_) | SqlType::Composite(_)),
+    };
+    is_own.then(|| of.oid())
 }
 
 /// The relations that the text of a view names.

@@ -34,6 +34,7 @@ mod zones;
 pub(crate) use functions::{function, gives_rows, rows_of, table_function};
 pub(crate) use regnames::{split, system_table};
 pub(crate) use rewrite::{rewrite, touches};
+pub(crate) use types::identity as type_identity;
 
 use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError};

@@ -303,7 +303,7 @@ pub(super) fn name(binder: &Binder, oid: i64) -> Option<String> {
 }
 
 /// The oid, schema and name of a type.
-pub(super) fn identity(object: &Object) -> Option<(u32, &str, &str)> {
+pub(crate) fn identity(object: &Object) -> Option<(u32, &str, &str)> {
     match object {
         Object::Domain(of) => Some((of.oid, &of.schema_name, &of.name)),
         Object::Composite(of) => Some((of.oid, &of.schema_name, &of.name)),

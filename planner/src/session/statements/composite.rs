@@ -25,7 +25,7 @@ pub(super) fn create(session: &mut Session, name: &ObjectName, declared: &[(Stri
             return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
         }
         check_type(&binder, column, data_type)?;
-        columns.push((column.clone(), data_type.to_string()));
+        columns.push((column.clone(), binder.declared_in_full(data_type)));
     }
     let (oid, array_oid) = session.transaction()?.lock().new_oids();
     let composite = Composite {
@@ -237,7 +237,7 @@ fn attribute(session: &mut Session, next: &mut Composite, change: &AttributeChan
                 let message = format!("composite type {} cannot be made a member of itself", next.name);
                 return Err(SqlError::new(state::INVALID_TABLE_DEFINITION, message));
             }
-            next.columns.push((name.clone(), data_type.to_string()));
+            next.columns.push((name.clone(), binder.declared_in_full(data_type)));
             let number = next.numbers.iter().max().map_or(1, |last| last + 1);
             next.numbers.push(number);
         }
@@ -261,7 +261,7 @@ fn attribute(session: &mut Session, next: &mut Composite, change: &AttributeChan
                     return Err(SqlError::unsupported_as(message));
                 }
             }
-            next.columns[at].1 = data_type.to_string();
+            next.columns[at].1 = binder.declared_in_full(data_type);
         }
     }
     Ok(())

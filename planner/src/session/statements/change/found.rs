@@ -53,9 +53,8 @@ pub(in crate::session::statements) async fn replace(
         Ok((segments, replaced))
     })
     .await?;
-    match replaced {
-        Some(replaced) => references::follow(session, replaced, segments.clone()).await?,
-        None => {}
+    if let Some(replaced) = replaced {
+        references::follow(session, replaced, segments.clone()).await?;
     }
     Ok(segments)
 }
