@@ -3,8 +3,8 @@
 //! What changes a type makes another of it, in which the columns of the type are written anew: see
 //! `tenon_storage::composite_type`.
 
-use super::drop::depended_on_of;
-use super::{column, domain, row_types, types};
+use super::type_dependents::Type;
+use super::{column, domain, types};
 use crate::catalog::bind::{Binder, Target, parsed_type};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::record::as_altered;
@@ -86,7 +86,7 @@ pub(super) fn told(attributes: &[(Arc<Composite>, Vec<String>)]) -> impl Iterato
 }
 
 /// Drops columns of composite types.
-async fn drop_attributes(session: &mut Session, from: Attributes) -> Result<()> {
+pub(super) async fn drop_attributes(session: &mut Session, from: Attributes) -> Result<()> {
     for (of, columns) in from {
         let mut next = (*of).clone();
         next.numbers = (0..next.columns.len()).map(|at| of.number(at)).collect();
@@ -130,7 +130,7 @@ pub(super) fn tables(session: &Session, oid: u32) -> Vec<(Target, Vec<ColumnDef>
 }
 
 /// The domains over a type.
-fn domains(session: &Session, oid: u32) -> Vec<Arc<Domain>> {
+pub(super) fn domains(session: &Session, oid: u32) -> Vec<Arc<Domain>> {
     let state = session.state();
     let own = state.objects().values().filter_map(|object| match object {
         Object::Domain(domain) if holds(domain.base, oid) => Some(domain.clone()),
@@ -334,84 +334,4 @@ pub(super) async fn drop_one(session: &mut Session, composite: &Arc<Composite>, 
     own.release(session, others, cascade).await?;
     session.transaction()?.lock().put_object(key(composite), None);
     Ok(())
-}
-
-/// A composite type, or that of a table's rows, that goes.
-pub(super) struct Type<'a> {
-    pub oid: u32,
-    /// How DROP speaks of it.
-    pub name: &'a str,
-    /// What is dropped, with which the type goes.
-    pub dropped: &'a str,
-    /// Tables that are dropped anyway.
-    pub along: &'a [u32],
-}
-
-impl Type<'_> {
-    /// Takes away what is of it, `others` among that: columns of composite types.
-    pub async fn release(self, session: &mut Session, others: Attributes, cascade: bool) -> Result<()> {
-        let is_it = |of: SqlType| match of {
-            SqlType::Composite(own) => own.oid() == self.oid,
-            SqlType::Array(of) => matches!(of.element(), SqlType::Composite(own) if own.oid() == self.oid),
-            _ => false,
-        };
-        let domains = domains(session, self.oid);
-        let domains: Vec<_> = domains.into_iter().filter(|own| is_it(own.base)).collect();
-        let tables = tables(session, self.oid);
-        let state = session.state();
-        let stays = |place: &Target| {
-            let own = state.relation(&place.schema, &place.name);
-            own.is_none_or(|own| !self.along.contains(&own.oid()))
-        };
-        let mut columns = Vec::new();
-        for (place, own) in tables.iter().filter(|(place, _)| stays(place)) {
-            let own = own.iter().filter(|own| own.domain.is_none() && is_it(own.sql_type));
-            columns.extend(own.map(|own| (place, own.name.as_str())));
-        }
-        let mut dependents: Vec<String> = told(&others).collect();
-        dependents.extend(
-            columns
-                .iter()
-                .map(|(place, column)| format!("column {column} of table {}", place.name)),
-        );
-        dependents.extend(domains.iter().map(|own| format!("type {}", own.name)));
-        let own = Dependents {
-            told: dependents,
-            attributes: others,
-            domains,
-            columns,
-        };
-        own.drop(session, (self.dropped, self.name), cascade).await
-    }
-}
-
-/// What is of a type: how DROP speaks of it, columns of composite types, domains, columns of tables.
-pub(super) struct Dependents<'a> {
-    pub told: Vec<String>,
-    pub attributes: Attributes,
-    pub domains: Vec<Arc<Domain>>,
-    pub columns: Vec<(&'a Target, &'a str)>,
-}
-
-impl Dependents<'_> {
-    /// Drops it all, with `cascade`; without, there must be none.
-    pub async fn drop(self, session: &mut Session, (dropped, name): (&str, &str), cascade: bool) -> Result<()> {
-        if !cascade && !self.told.is_empty() {
-            return Err(depended_on_of(dropped, name, &self.told));
-        }
-        for what in &self.told {
-            session.notice(format!("drop cascades to {what}"));
-        }
-        drop_attributes(session, self.attributes).await?;
-        for domain in &self.domains {
-            domain::drop_one(session, domain, true)?;
-        }
-        for (place, column) in self.columns {
-            let relation = session.state().relation(&place.schema, &place.name).cloned();
-            let of_rows = relation.and_then(|relation| row_types::before(session, &relation));
-            column::remove(session, place, column, true)?;
-            row_types::follow(session, of_rows).await?;
-        }
-        Ok(())
-    }
 }

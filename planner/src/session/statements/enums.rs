@@ -3,6 +3,7 @@
 //! What changes a type makes another version of it, in which the columns of the type are written anew: see
 //! `tenon_storage::EnumType`.
 
+use super::type_dependents::Dependents;
 use super::{column, composite, domain, types};
 use crate::catalog::bind::{Target, parsed_type, parts};
 use crate::pg::error::{Result, SqlError, SqlState, state};
@@ -268,7 +269,7 @@ pub(super) async fn drop_one(session: &mut Session, of: &'static EnumType, casca
         .collect();
     dependents.extend(composite::told(&attributes));
     dependents.extend(domains.iter().map(|own| format!("type {}", own.name)));
-    let own = composite::Dependents {
+    let own = Dependents {
         told: dependents,
         attributes,
         domains,

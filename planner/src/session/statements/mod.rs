@@ -60,6 +60,7 @@ mod sequence;
 mod set;
 mod stars;
 pub(crate) mod text_rows;
+mod type_dependents;
 mod types;
 mod unique;
 mod updatable;

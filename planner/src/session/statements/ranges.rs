@@ -1,5 +1,6 @@
 //! CREATE TYPE ... AS RANGE, and DROP TYPE of such: types of ranges over a type of the system, each with its multiranges.
 
+use super::type_dependents::Dependents;
 use super::{composite, types};
 use crate::catalog::bind::{Target, parsed_type, parts};
 use crate::pg::collations;
@@ -137,7 +138,7 @@ pub(super) async fn drop_one(session: &mut Session, of: &'static UserRange, mult
         .collect();
     told.extend(composite::told(&attributes));
     told.extend(domains.iter().map(|own| format!("type {}", own.name)));
-    let dependents = composite::Dependents {
+    let dependents = Dependents {
         told,
         attributes,
         domains,

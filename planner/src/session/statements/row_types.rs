@@ -3,6 +3,7 @@
 //! Like the columns of a composite type that is altered they are written anew; see `composite`.
 
 use super::composite::{self, holds, tables};
+use super::type_dependents::Type;
 use crate::catalog::bind::{Binder, parsed_type};
 use crate::pg::error::{Result, SqlError, state};
 use crate::session::Session;
@@ -125,7 +126,7 @@ pub(super) async fn release(session: &mut Session, oid: u32, cascade: bool, alon
     };
     let name = table.name();
     let binder = session.binder();
-    let own = composite::Type {
+    let own = Type {
         oid,
         name: &format!("type {name}"),
         dropped: &format!("table {name}"),
