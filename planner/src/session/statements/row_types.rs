@@ -102,7 +102,9 @@ pub(super) fn refuse_change(session: &Session, oid: u32) -> Result<()> {
 
 /// The same for a column that is added, whose values are not all NULL.
 pub(super) fn refuse_values(session: &Session, oid: u32, column: &ColumnDef) -> Result<()> {
-    match column.default.is_some() || column.generated.is_some() || column.domain.is_some() {
+    let default = column.default.as_deref();
+    let has_value = default.is_some_and(|default| !default.eq_ignore_ascii_case("null"));
+    match has_value || column.generated.is_some() || column.domain.is_some() {
         true => refuse_change(session, oid),
         false => Ok(()),
     }
