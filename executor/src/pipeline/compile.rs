@@ -142,7 +142,7 @@ fn flow_of(fragment: &mut Fragment, plan: &Arc<dyn ExecutionPlan>) -> Translated
 }
 
 /// The input of a node that gives its rows, in whatever partitions and order: neither matters to anybody here.
-pub fn handed_on(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
+fn handed_on(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
     let coalesced = plan.downcast_ref::<CoalescePartitionsExec>();
     let gives_all = plan.is::<OffloadExec>()
         || plan.is::<RepartitionExec>()

@@ -1,28 +1,19 @@
 //! The rows of a build side as they lie, where their table ascends by the key: nothing is built but the keys as words, one
 //! after the other, and probes search them (He 2008, section 4.2's indexed nested-loop join, over a sorted array). Probes that
-//! come in the key's order, too, read what their neighbours have just read, as a sort-merge join's do (section 4.3); others
-//! are better off with a table of hashes.
-
-use std::sync::Arc;
+//! come in the key's order, too, read what their neighbours have just read, as a sort-merge join's do (section 4.3).
+//!
+//! On an H100 a table of hashes was slower (`bench/results/tpch-h100-gpu.txt`), but for probes in no order that are a hundred
+//! million and more of as many keys: there it took a tenth less, and more than twice the memory.
 
 use arrow::datatypes::DataType;
-use datafusion::common::JoinSide;
-use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::projection::ProjectionExec;
-use tenon_storage::TableVersion;
 
-use super::super::compile;
 use super::super::flow::Flow;
 use super::super::fragment::{Fragment, Input, Source};
 use super::super::made::Made;
 use super::Sides;
 use super::table::{Head, Word};
 use crate::codegen::{Range, c_number};
-use crate::join::JoinExec;
-use crate::scan::ScanExec;
 
 #[derive(Clone)]
 pub struct AscendingKeys {
@@ -35,19 +26,20 @@ pub struct AscendingKeys {
 }
 
 impl AscendingKeys {
-    /// Whether all rows of a table come here, which ascend by the one key that they have, and probes as well.
+    /// Whether all rows of a table come here, which ascend by the one key that they have.
     pub fn fit(fragment: &Fragment, flow: &Flow, sides: &Sides<'_>) -> bool {
-        let ([key], [probe_key], Source::Scan(scan)) = (sides.build_keys, sides.probe_keys, &flow.source) else {
+        let ([key], Source::Scan(scan)) = (sides.build_keys, &flow.source) else {
             return false;
         };
-        let column = index_of(key).and_then(|column| flow.columns.get(column));
+        let column = key.downcast_ref::<Column>();
+        let column = column.and_then(|column| flow.columns.get(column.index()));
         // Texts have codes, which are in no order.
         let origin = column.filter(|column| column.given.data_type != DataType::Utf8View);
         let Some((own, column)) = origin.and_then(|column| column.origin).filter(|(own, _)| own == scan) else {
             return false;
         };
-        is_ascending(&fragment.scans[own].table, column)
-            && index_of(probe_key).is_some_and(|column| ascends(sides.probe, column))
+        let statistics = &fragment.scans[own].table.statistics().columns[column];
+        statistics.ascending && statistics.null_count == 0
     }
 
     /// Writes the key of the row at hand, in order, which is `at`.
@@ -94,39 +86,4 @@ impl AscendingKeys {
             name: place,
         }
     }
-}
-
-fn index_of(key: &PhysicalExprRef) -> Option<usize> {
-    key.downcast_ref::<Column>().map(Column::index)
-}
-
-fn is_ascending(table: &TableVersion, column: usize) -> bool {
-    let statistics = &table.statistics().columns[column];
-    statistics.ascending && statistics.null_count == 0
-}
-
-/// Whether a pipeline's rows come in the order of a column: it reads a table from its begin to its end, whatever partitions the
-/// plan makes of it, and rows find their partners where they are.
-fn ascends(plan: &Arc<dyn ExecutionPlan>, column: usize) -> bool {
-    if let Some(scan) = plan.downcast_ref::<ScanExec>() {
-        let (table, column) = (scan.table(), scan.columns()[column]);
-        return column < table.schema().fields().len() && is_ascending(table, column);
-    }
-    if let Some(input) = compile::handed_on(plan) {
-        return ascends(input, column);
-    }
-    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
-        let below = filter.projection().as_ref().map_or(column, |columns| columns[column]);
-        return ascends(filter.input(), below);
-    }
-    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        let below = index_of(&projection.expr()[column].expr);
-        return below.is_some_and(|below| ascends(projection.input(), below));
-    }
-    if let Some(join) = plan.downcast_ref::<JoinExec>() {
-        let (sides, own) = (Sides::of(join), &join.spec().output[column]);
-        let is_probe = own.side != JoinSide::None && own.side != sides.build_side;
-        return is_probe && ascends(sides.probe, own.index);
-    }
-    false
 }

@@ -3,8 +3,8 @@
 //!
 //! Chains begin in an array over the range of the key where that is not much longer than the table, else in one over hashes
 //! (He 2008, section 4.4, in its simple form). A key that no two rows of the build side share needs no chains. Where a condition
-//! bounds a key of the build side, instead, its rows are sorted by that, and the probe side searches them; so it does where both
-//! sides come in the order of a key.
+//! bounds a key of the build side, instead, its rows are sorted by that, and the probe side searches them; so it does where they
+//! lie in the order of a key.
 
 mod ascending;
 mod sorted;
