@@ -5,11 +5,10 @@ use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::aggregate::names::is_aggregate;
 use crate::pg::functions::sets::names::is_set;
 use crate::pg::parse::{parse_expression, parse_query};
-use crate::pg::walk::{VisitMut, first_call, is_ungrouped};
+use crate::pg::walk::{change_inner_first, first_call, is_ungrouped};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, VisitorMut,
+    BinaryOperator, Expr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
 };
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use tenon_storage::{CheckOption, Partition, Relation, TableVersion, View};
 
@@ -217,46 +216,21 @@ fn obstacle(query: &Query, select: &Select) -> Option<&'static str> {
 impl Through {
     /// An expression over the columns, known under `alias`, as one over the table's.
     fn substituted(&self, alias: &str, expr: &Expr) -> Expr {
-        struct Columns<'a> {
-            through: &'a Through,
-            alias: &'a str,
-            depth: usize,
-        }
-        impl VisitorMut for Columns<'_> {
-            type Break = ();
-            fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-                self.depth += 1;
-                ControlFlow::Continue(())
-            }
-            fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-                self.depth -= 1;
-                ControlFlow::Continue(())
-            }
-            fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-                let name = match expr {
-                    Expr::Identifier(name) if self.depth == 0 => Some(fold(name)),
-                    Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-                        [.., qualifier, name] if fold(qualifier) == self.alias => Some(fold(name)),
-                        _ => None,
-                    },
-                    _ => None,
-                };
-                let found = name.and_then(|name| self.through.columns.iter().find(|(own, _)| *own == name));
-                if let Some((_, value)) = found {
-                    *expr = value.clone();
-                }
-                ControlFlow::Continue(())
-            }
-        }
         let mut out = expr.clone();
-        let _ = VisitMut::visit(
-            &mut out,
-            &mut Columns {
-                through: self,
-                alias,
-                depth: 0,
-            },
-        );
+        change_inner_first(&mut out, |expr, within| {
+            let name = match expr {
+                Expr::Identifier(name) if !within => Some(fold(name)),
+                Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                    [.., qualifier, name] if fold(qualifier) == alias => Some(fold(name)),
+                    _ => None,
+                },
+                _ => None,
+            };
+            let found = name.and_then(|name| self.columns.iter().find(|(own, _)| *own == name));
+            if let Some((_, value)) = found {
+                *expr = value.clone();
+            }
+        });
         out
     }
 

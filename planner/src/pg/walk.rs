@@ -60,6 +60,11 @@ pub(crate) fn expressions_mut<T: VisitMut, B>(
     })
 }
 
+/// Shows each expression of a tree to be changed, those within others first, and whether it stands in a query within the tree.
+pub(crate) fn change_inner_first<T: VisitMut>(tree: &mut T, change: impl FnMut(&mut Expr, bool)) {
+    let _ = tree.visit(&mut InnerFirst { change, queries: 0 });
+}
+
 /// The first that `see` makes of the calls in a tree, those in queries within it aside.
 pub(crate) fn first_call<T: Visit, B>(tree: &T, mut see: impl FnMut(&ast::Function) -> Option<B>) -> Option<B> {
     let found = expressions(tree, |expr, within| match expr {
@@ -114,6 +119,31 @@ impl<B, F: FnMut(&mut Expr, bool) -> ControlFlow<B>> VisitorMut for Expressions<
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<B> {
         (self.see)(expr, self.queries > 0)
+    }
+}
+
+struct InnerFirst<F> {
+    change: F,
+    /// Queries around the place.
+    queries: usize,
+}
+
+impl<F: FnMut(&mut Expr, bool)> VisitorMut for InnerFirst<F> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        (self.change)(expr, self.queries > 0);
+        ControlFlow::Continue(())
     }
 }
 

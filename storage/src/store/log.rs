@@ -115,31 +115,14 @@ impl Log {
     pub(super) fn append(&self, kind: Kind, payload: &[&[u8]]) -> Result<(RecordLocation, Position)> {
         let bytes: u64 = payload.iter().map(|part| part.len() as u64).sum();
         let is_short = bytes <= SHORT_BYTES_MAX;
-        let header_after = |durable: Position| record::header(kind, durable.offset, payload);
-        // Nobody waits while a checksum of many bytes is computed, unless the log goes on in another file meanwhile.
-        let ahead = match is_short {
-            true => None,
-            false => {
-                let durable = self.durable.lock().upto;
-                Some((durable.file, header_after(durable)))
-            }
-        };
+        // Nobody waits while the checksum is computed, unless the log goes on in another file meanwhile.
+        let durable = self.durable.lock().upto;
+        let mut header = record::header(kind, durable.offset, payload);
         let mut tail = self.tail.lock();
-        let durable = {
-            let durable = self.durable.lock();
-            refuse(&durable)?;
-            match durable.upto.file == tail.number {
-                true => durable.upto,
-                false => Position {
-                    file: tail.number,
-                    offset: HEADING_BYTES,
-                },
-            }
-        };
-        let header = match ahead {
-            Some((file, header)) if file == tail.number => header,
-            _ => header_after(durable),
-        };
+        refuse(&self.durable.lock())?;
+        if durable.file != tail.number {
+            header = record::header(kind, HEADING_BYTES, payload);
+        }
         // Those of a checkpoint wait for one sync together.
         if is_short && kind != Kind::Segment {
             let end = record::next(tail.offset, bytes);

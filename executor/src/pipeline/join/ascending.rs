@@ -6,12 +6,11 @@
 //! million and more of as many keys: there it took a tenth less, and more than twice the memory.
 
 use arrow::datatypes::DataType;
-use datafusion::physical_expr::expressions::Column;
 
 use super::super::flow::Flow;
 use super::super::fragment::{Fragment, Input, Source};
 use super::super::made::Made;
-use super::Sides;
+use super::super::passes::ScanColumn;
 use super::table::{Head, Word};
 use crate::codegen::{Range, c_number};
 
@@ -26,20 +25,16 @@ pub struct AscendingKeys {
 }
 
 impl AscendingKeys {
-    /// Whether all rows of a table come here, which ascend by the one key that they have.
-    pub fn fit(fragment: &Fragment, flow: &Flow, sides: &Sides<'_>) -> bool {
-        let ([key], Source::Scan(scan)) = (sides.build_keys, &flow.source) else {
+    /// Whether the rows of a whole table ascend by the one key that they have: a scan's column.
+    pub fn fit(fragment: &Fragment, flow: &Flow, keys: &[Option<ScanColumn>]) -> bool {
+        let (&[Some((scan, column))], &Source::Scan(own)) = (keys, &flow.source) else {
             return false;
         };
-        let column = key.downcast_ref::<Column>();
-        let column = column.and_then(|column| flow.columns.get(column.index()));
+        let table = &fragment.scans[scan].table;
+        let statistics = &table.statistics().columns[column];
         // Texts have codes, which are in no order.
-        let origin = column.filter(|column| column.given.data_type != DataType::Utf8View);
-        let Some((own, column)) = origin.and_then(|column| column.origin).filter(|(own, _)| own == scan) else {
-            return false;
-        };
-        let statistics = &fragment.scans[own].table.statistics().columns[column];
-        statistics.ascending && statistics.null_count == 0
+        let is_text = *table.schema().field(column).data_type() == DataType::Utf8View;
+        scan == own && !is_text && statistics.ascending && statistics.null_count == 0
     }
 
     /// Writes the key of the row at hand, in order, which is `at`.

@@ -169,7 +169,7 @@ impl Table {
         let whole = flow.is_whole();
         let unique = has_unique_key(&flow, sides.build_keys);
         let spec = sides.join.spec();
-        let ascends = whole && AscendingKeys::fit(fragment, &flow, sides);
+        let ascends = whole && AscendingKeys::fit(fragment, &flow, &equals);
         let (keys, null) = words(&mut flow, sides.build_keys, spec.null_equal)?;
         let present = null.as_ref().map(|null| format!("!{null}"));
         // Rows without a key have no partner; these joins put them out.

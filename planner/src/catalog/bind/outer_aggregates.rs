@@ -7,7 +7,7 @@ use crate::pg::functions::aggregate::names::is_aggregate;
 use crate::pg::functions::constant::OF_BODY;
 use crate::pg::names::known_as;
 use crate::pg::rewrite::{call as call_of, function_name};
-use crate::pg::walk::{Visit, VisitMut, expressions, is_ungrouped};
+use crate::pg::walk::{Visit, VisitMut, change_inner_first, expressions, is_ungrouped};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, Query, Select, SelectItem, SetExpr, Visitor, VisitorMut,
 };
@@ -18,43 +18,22 @@ pub(super) fn hoist(select: &mut Select, keys: &mut [&mut Expr]) {
     if select.from.is_empty() {
         return;
     }
-    let mut hoister = Hoister { depth: 0 };
-    for item in &mut select.projection {
-        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-            let _ = expr.visit(&mut hoister);
-        }
-    }
-    for expr in select.having.iter_mut().chain(keys.iter_mut().map(|key| &mut **key)) {
-        let _ = VisitMut::visit(expr, &mut hoister);
-    }
-}
-
-struct Hoister {
-    depth: usize,
-}
-
-impl VisitorMut for Hoister {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if self.depth == 0
+    let mut hoist = |expr: &mut Expr, within: bool| {
+        if !within
             && let Expr::Subquery(query) = expr
             && let Some(only) = single(query)
             && aggregates_outer_rows(only)
         {
             *expr = Expr::Nested(Box::new(only.clone()));
         }
-        ControlFlow::Continue(())
+    };
+    for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+            change_inner_first(expr, &mut hoist);
+        }
+    }
+    for expr in select.having.iter_mut().chain(keys.iter_mut().map(|key| &mut **key)) {
+        change_inner_first(expr, &mut hoist);
     }
 }
 

@@ -7,7 +7,7 @@ use super::names::function_name;
 use super::spellings::call;
 use crate::pg::functions::aggregate::names::is_aggregate;
 use crate::pg::names::fold;
-use crate::pg::walk::{VisitMut, expressions, taken};
+use crate::pg::walk::{VisitMut, change_inner_first, expressions, taken};
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident,
     NamedWindowDefinition, NamedWindowExpr, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr,
@@ -55,13 +55,13 @@ fn in_select(select: &mut Select, order_by: &mut Option<OrderBy>) {
         named.calls(key);
     }
     for (from, to) in named.exchanged() {
-        let mut exchange = Exchange { from, to, depth: 0 };
+        let mut exchange = exchange(&from, &to);
         for item in &mut select.projection {
-            let _ = VisitMut::visit(item, &mut exchange);
+            change_inner_first(item, &mut exchange);
         }
-        let _ = VisitMut::visit(&mut select.group_by, &mut exchange);
-        let _ = VisitMut::visit(&mut select.having, &mut exchange);
-        let _ = VisitMut::visit(order_by, &mut exchange);
+        change_inner_first(&mut select.group_by, &mut exchange);
+        change_inner_first(&mut select.having, &mut exchange);
+        change_inner_first(order_by, &mut exchange);
     }
 }
 
@@ -289,13 +289,8 @@ fn wrapped(expr: &Expr, first: &Expr, times: usize) -> Option<Expr> {
     };
     let differing = parts.iter().enumerate().find(|(at, own)| differs(*at, own));
     let argument = differing.map(|(_, own)| (*own).clone())?;
-    let mut exchange = Exchange {
-        to: coalesced(&argument, times),
-        from: argument,
-        depth: 0,
-    };
     let mut expr = expr.clone();
-    let _ = VisitMut::visit(&mut expr, &mut exchange);
+    change_inner_first(&mut expr, exchange(&argument, &coalesced(&argument, times)));
     Some(expr)
 }
 
@@ -335,29 +330,10 @@ pub(super) fn arguments(function: &Function) -> impl Iterator<Item = &Expr> {
 }
 
 /// Puts one expression in the place of another, outside of subqueries.
-struct Exchange {
-    from: Expr,
-    to: Expr,
-    depth: usize,
-}
-
-impl VisitorMut for Exchange {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if self.depth == 0 && unnested(expr) == self.from {
-            *expr = self.to.clone();
+fn exchange<'a>(from: &'a Expr, to: &'a Expr) -> impl FnMut(&mut Expr, bool) + 'a {
+    move |expr, within| {
+        if !within && unnested(expr) == *from {
+            *expr = to.clone();
         }
-        ControlFlow::Continue(())
     }
 }

@@ -5,7 +5,7 @@
 use super::grouping::{has_sets, keys};
 use super::names::function_name;
 use super::spellings::call;
-use crate::pg::walk::{Visit, VisitMut};
+use crate::pg::walk::{Visit, VisitMut, change_inner_first};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, Expr, Function, OrderBy, OrderByKind, Query, Select, SetExpr, Value, Visitor, VisitorMut,
@@ -17,9 +17,9 @@ const KEYS_MAX: usize = 6;
 
 pub(super) fn in_select(select: &mut Select) {
     if has_sets(&select.group_by) {
-        let mut calls = Calls::of(keys(select));
-        let _ = VisitMut::visit(&mut select.projection, &mut calls);
-        let _ = VisitMut::visit(&mut select.having, &mut calls);
+        let keys = keys(select);
+        exchange(&mut select.projection, &keys);
+        exchange(&mut select.having, &keys);
     }
 }
 
@@ -32,37 +32,14 @@ pub(super) fn in_query(query: &mut Query) {
             ..
         }) = &mut query.order_by
     {
-        let _ = VisitMut::visit(items, &mut Calls::of(keys(select)));
+        exchange(items, &keys(select));
     }
 }
 
-/// Walks to the calls of one query, not those of subqueries in it.
-struct Calls {
-    keys: Vec<Expr>,
-    queries: usize,
-}
-
-impl Calls {
-    fn of(keys: Vec<Expr>) -> Self {
-        Self { keys, queries: 0 }
-    }
-}
-
-impl VisitorMut for Calls {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if self.queries == 0
+/// Exchanges the calls of one query, not those of subqueries in it.
+fn exchange<T: VisitMut>(tree: &mut T, keys: &[Expr]) {
+    change_inner_first(tree, |expr, within| {
+        if !within
             && let Expr::Function(function) = expr
             && !function.within_group.is_empty()
             && matches!(
@@ -71,7 +48,7 @@ impl VisitorMut for Calls {
             )
         {
             let mut used = Used {
-                keys: &self.keys,
+                keys,
                 found: Vec::new(),
                 within: 0,
             };
@@ -83,8 +60,7 @@ impl VisitorMut for Calls {
                 false => by_totals(function, &found),
             };
         }
-        ControlFlow::Continue(())
-    }
+    });
 }
 
 /// The keys, and columns that are none, in the values of a call.

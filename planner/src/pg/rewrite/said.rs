@@ -8,10 +8,10 @@ use super::names::{displayed_name, function_name, output_name, repeated_name};
 use super::spellings::call;
 use crate::pg::functions::aggregate::names::is_aggregate;
 use crate::pg::names::fold;
-use crate::pg::walk::{VisitMut, expressions};
+use crate::pg::walk::{change_inner_first, expressions};
 use datafusion::sql::sqlparser::ast::{
-    Distinct, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, Query, Select,
-    SelectItem, Value, VisitorMut, WindowType,
+    Distinct, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, Select, SelectItem,
+    Value, WindowType,
 };
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -231,53 +231,27 @@ fn exchange(
     // The outer ones of nested ones first: their parts are exchanged after them.
     exchanged.sort_by_key(|from| std::cmp::Reverse(from.to_string().len()));
     for from in exchanged {
-        let mut exchange = Exchange { from, make, depth: 0 };
+        let mut exchange = |expr: &mut Expr, within: bool| {
+            // What parentheses are around is exchanged within them.
+            if !within
+                && !matches!(expr, Expr::Nested(_))
+                && same(expr, &from)
+                && let Some(made) = make(expr)
+            {
+                *expr = made;
+            }
+        };
         for item in &mut select.projection {
-            let _ = VisitMut::visit(item, &mut exchange);
+            change_inner_first(item, &mut exchange);
         }
-        let _ = VisitMut::visit(&mut select.group_by, &mut exchange);
-        let _ = VisitMut::visit(&mut select.having, &mut exchange);
+        change_inner_first(&mut select.group_by, &mut exchange);
+        change_inner_first(&mut select.having, &mut exchange);
         if let Some(Distinct::On(on)) = &mut select.distinct {
-            on.iter_mut().for_each(|key| {
-                let _ = VisitMut::visit(key, &mut exchange);
-            });
+            on.iter_mut().for_each(|key| change_inner_first(key, &mut exchange));
         }
         for key in keys.iter_mut() {
-            let _ = VisitMut::visit(&mut **key, &mut exchange);
+            change_inner_first(&mut **key, &mut exchange);
         }
-    }
-}
-
-/// Exchanges one expression, outside of subqueries.
-struct Exchange<'a> {
-    from: Expr,
-    make: &'a dyn Fn(&Expr) -> Option<Expr>,
-    depth: usize,
-}
-
-impl VisitorMut for Exchange<'_> {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        // What parentheses are around is exchanged within them.
-        if self.depth == 0
-            && !matches!(expr, Expr::Nested(_))
-            && same(expr, &self.from)
-            && let Some(made) = (self.make)(expr)
-        {
-            *expr = made;
-        }
-        ControlFlow::Continue(())
     }
 }
 
