@@ -244,11 +244,12 @@ impl Database {
     }
 
     /// Publishes the transactions that wait, and gives up to where the store must be durable for them, and what is to be done
-    /// then. None: there are none left.
-    fn publish_waiting(self: &Arc<Self>) -> Option<(Position, Then)> {
+    /// then. None: there are none left. Who is told may close the database: nothing holds it here any more by then.
+    fn publish_waiting(self: Arc<Self>) -> Option<(Position, Then)> {
         let waiting = std::mem::take(&mut *self.waiting.lock());
         let mut tip = self.tip.lock();
-        let (mut state, mut tables, mut merged) = (tip.state.clone(), BTreeSet::new(), Vec::new());
+        let (mut state, mut tables) = (tip.state.clone(), BTreeSet::new());
+        let (mut merged, mut refused) = (Vec::new(), Vec::new());
         for Waiting { transaction, tell } in waiting {
             match transaction.onto(&state) {
                 Ok(next) => {
@@ -256,36 +257,42 @@ impl Database {
                     tables.extend(transaction.changed());
                     merged.push((tell, transaction));
                 }
-                Err(error) => drop(tell.send(Err(error))),
+                Err(error) => refused.push((tell, error)),
             }
         }
-        if merged.is_empty() {
-            return None;
+        let mut advanced = Ok(());
+        if !merged.is_empty() {
+            let moves = tables
+                .into_iter()
+                .filter_map(|oid| settle(&mut state, oid, &self.budget));
+            let moves = moves.flatten().collect();
+            advanced = self.advance(&mut tip, state.clone(), moves, Inline::default());
         }
-        let moves = tables
-            .into_iter()
-            .filter_map(|oid| settle(&mut state, oid, &self.budget));
-        let moves = moves.flatten().collect();
-        let advanced = self.advance(&mut tip, state.clone(), moves, Inline::default());
-        let (number, position) = (tip.number, tip.position);
+        let (number, position) = (tip.number, tip.position.filter(|_| !merged.is_empty()));
         drop(tip);
-        let database = self.clone();
         let then = move |synced: Result<()>| {
-            let shown = synced.is_ok().then(|| database.show(state, number));
-            // Their rows are free for others, and the database is nobody's but those who are told.
+            // Nothing to see where none was merged.
+            let shown = (synced.is_ok() && !merged.is_empty()).then(|| self.show(state, number));
+            // Their rows are free for others.
             let tells: Vec<_> = merged.into_iter().map(|(tell, _)| tell).collect();
-            drop(database);
+            drop(self);
             for tell in tells {
                 drop(tell.send(synced.clone()));
             }
             // Which may free much: nobody waits for that but those who commit next.
             drop(shown);
         };
-        match (advanced, position) {
-            (Ok(()), Some(position)) => return Some((position, Box::new(then))),
-            (advanced, _) => then(advanced),
+        let due: Option<(Position, Then)> = match (advanced, position) {
+            (Ok(()), Some(position)) => Some((position, Box::new(then))),
+            (advanced, _) => {
+                then(advanced);
+                None
+            }
+        };
+        for (tell, error) in refused {
+            drop(tell.send(Err(error)));
         }
-        None
+        due
     }
 
     /// Lets all see a state that is durable, the one of this commit. Gives what was seen before.
