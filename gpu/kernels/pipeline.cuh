@@ -102,6 +102,12 @@ TENON_DEVICE Place place_of(const Tile* tiles, u32 position) {
     Tile tile = tiles[position / tuning::PIPELINE_TILE];
     return Place{tile.segment, tile.start + position % tuning::PIPELINE_TILE};
 }
+TENON_DEVICE Segment late_segment(const PipelineParams& p, int column, int tiles, u32 position) {
+    return p.segment(column, place_of(p.array<const Tile>(tiles), position).segment);
+}
+TENON_DEVICE u32 late_row(const PipelineParams& p, int tiles, u32 position) {
+    return place_of(p.array<const Tile>(tiles), position).row;
+}
 TENON_DEVICE Text late_text(const PipelineParams& p, int column, int tiles, u32 position) {
     Place place = place_of(p.array<const Tile>(tiles), position);
     return stored_text(p.segment(column, place.segment), place.row);

@@ -54,6 +54,12 @@ pub enum GpuError {
     /// A request that makes no sense: lengths that differ, an empty block, a kernel that does not exist.
     #[error("{0}")]
     Invalid(String),
+    /// A pipeline met a row of which it cannot tell a value: overflow, or more partners than are tried.
+    #[error("a row has no value")]
+    RowFailed,
+    /// A pipeline made more rows than its table has room for.
+    #[error("a table is full")]
+    TableFull,
     /// Whoever asked for the work has no host memory for its results.
     #[error("{0}")]
     OutOfHostMemory(String),

@@ -106,6 +106,11 @@ impl Fuzzer {
                 .collect();
             let _ = writeln!(sql, "INSERT INTO {name} VALUES {};", values.join(", "));
         }
+        for column in ["b", "d"] {
+            if self.one_in(3) {
+                let _ = writeln!(sql, "CREATE INDEX ON {name} ({column});");
+            }
+        }
         sql
     }
 

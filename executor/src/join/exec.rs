@@ -177,6 +177,12 @@ impl JoinExec {
         }
     }
 
+    /// It was done on the device, as a part of a fragment.
+    pub(crate) fn note_fused(&self, choice: Choice) {
+        choice.path.operator.count(true);
+        *self.chosen.lock() = Some(choice);
+    }
+
     /// Runtime filters, by the key whose values on the build side make them.
     pub fn filters(&self) -> &[(usize, Arc<RuntimeFilter>)] {
         &self.filters

@@ -17,7 +17,7 @@ use super::fragment::Source;
 use super::kept::{Again, FormOf, Kept};
 use super::passes::Stage;
 use super::prepare::in_background;
-use super::run::{ROW_FAILED, Running};
+use super::run::Running;
 use super::streamed::Streamed;
 use super::tail::applied;
 use super::top::Top;
@@ -25,6 +25,8 @@ use crate::codegen::Translated;
 use crate::counts::COUNTS;
 use crate::device::DeviceState;
 use crate::device::{self, Queued};
+use crate::join::JoinExec;
+use crate::join::choice::Choice;
 use crate::join::cost::CostParameters;
 use crate::memory_size::batch_bytes;
 use crate::offload::on_a_thread;
@@ -136,7 +138,7 @@ async fn try_run(
         free: free_bytes,
     };
     if kept.fails() {
-        return Ok(Err(Some(format!("on the GPU {ROW_FAILED}"))));
+        return Ok(Err(Some(format!("on the GPU {}", GpuError::RowFailed))));
     }
     let timer = report.time("code");
     let (compiled, streamed) = {
@@ -151,7 +153,7 @@ async fn try_run(
     let again = Again {
         in_chunks: !streamed.is_empty(),
     };
-    let is_there = work.absent_bytes == 0 && streamed.is_there(fragment);
+    let is_there = work.absent_bytes == 0 && streamed.is_there(fragment) && compiled.has_orders();
     work.seen_cpu_s = kept.host_s();
     work.seen_gpu_s = kept.device_s(again.in_chunks).filter(|_| is_there);
     // They are copied each time; what stays of their scans is there when it comes again.
@@ -159,7 +161,7 @@ async fn try_run(
     let noting = Arc::clone(kept);
     let failed = move |error: GpuError| {
         device::failed(&error);
-        if matches!(&error, GpuError::Invalid(why) if why == ROW_FAILED) {
+        if matches!(error, GpuError::RowFailed) {
             noting.note_failed();
         }
         error.to_string()
@@ -195,7 +197,7 @@ async fn try_run(
     let again = (is_there && ready.is_some()).then_some(again);
     let _queued = Queued::enter(Some(work.gpu_s(&machine)));
     // What runs again is under way at once and over soon: another thread would wake up too late.
-    let at_hand = ready.filter(|_| work.absent_bytes == 0 && streamed.is_empty() && !fragment.waits());
+    let at_hand = ready.filter(|_| work.absent_bytes == 0 && streamed.is_empty() && !compiled.waits());
     let times = ["launch", "device", "result"].map(|phase| report.time(phase));
     let steps = fragment.steps.iter().zip(&fragment.stages).map(|(step, stage)| {
         let chunked = match step.pipeline().map(|own| own.source) {
@@ -239,6 +241,9 @@ async fn try_run(
             compiled.read(&running, &pool).map_err(|error| error.to_string())
         };
         let found = run.await;
+        if found.is_ok() {
+            note_joins(plan, &compiled.fragment.joins);
+        }
         if found.is_ok() || !compiled.was_too_small() {
             return Ok(found.map(|rows| (rows, above, again)).map_err(Some));
         }
@@ -271,16 +276,17 @@ async fn try_run(
         let _timer = reading.timer();
         compiled.read(&running, &pool).map_err(|error| error.to_string())
     };
-    let (plan, top, kept) = (Arc::clone(plan), top.cloned(), Arc::clone(kept));
+    let joins = compiled.fragment.joins.clone();
+    let (owned, top, kept) = (Arc::clone(plan), top.cloned(), Arc::clone(kept));
     // Where some table was full it gets more room, if that takes no time.
     let larger = move |compiled: &Compiled| {
         let sizes = compiled.better_sizes()?;
         let larger = match compiled.fragment.once {
             true => {
-                let larger = Compiled::of(&plan, top.as_ref(), &sizes).map(Arc::new);
+                let larger = Compiled::of(&owned, top.as_ref(), &sizes).map(Arc::new);
                 larger.and_then(|larger| room.fitted(larger))
             }
-            false => room.form(|form| kept.form(&plan, top.as_ref(), form)),
+            false => room.form(|form| kept.form(&owned, top.as_ref(), form)),
         };
         let larger = larger
             .ok()
@@ -290,7 +296,7 @@ async fn try_run(
     };
     let repeated = move |cancelled: &AtomicBool| {
         let (mut compiled, mut streamed) = (compiled, streamed);
-        let mut found = Err("a table is full".to_string());
+        let mut found = Err(GpuError::TableFull.to_string());
         for _ in 0..ATTEMPTS {
             if !compiled.was_too_small() {
                 found = run(&compiled, &streamed, cancelled);
@@ -306,6 +312,9 @@ async fn try_run(
         found
     };
     let found = on_a_thread(move |cancelled| Ok(repeated(cancelled))).await?;
+    if found.is_ok() {
+        note_joins(plan, &joins);
+    }
     Ok(found.map(|rows| (rows, above, again)).map_err(Some))
 }
 
@@ -355,6 +364,17 @@ impl Room {
             }
         }
     }
+}
+
+/// Tells the joins of a plan how they were done on the device.
+fn note_joins(plan: &Arc<dyn ExecutionPlan>, joins: &[(usize, Choice)]) {
+    if let Some(join) = plan.downcast_ref::<JoinExec>() {
+        let spec = std::ptr::from_ref(join.spec()).addr();
+        if let Some((_, choice)) = joins.iter().find(|(own, _)| *own == spec) {
+            join.note_fused(choice.clone());
+        }
+    }
+    plan.children().into_iter().for_each(|child| note_joins(child, joins));
 }
 
 /// The device has read all rows of the plan's tables.

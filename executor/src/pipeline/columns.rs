@@ -1,5 +1,5 @@
-//! Tables' columns in device memory, as storage keeps them: loaded when a pipeline first reads them, kept for the next, and
-//! given up, the longest unused first, where others need the memory. After a change of a table only its new segments are
+//! Tables' columns, and orders of their rows, in device memory: columns as storage keeps them, loaded when a pipeline first reads
+//! them, kept for the next, and given up, the longest unused first, where others need the memory. After a change of a table only its new segments are
 //! loaded.
 //!
 //! More than 400 lines because the cache and what it holds know each other.
@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock, Weak};
 use std::time::Instant;
 
+use super::orders::TableOrder;
 use super::stored::{Stored, bytes, width};
 use crate::counts::COUNTS;
 use arrow::array::{Array, ArrayRef, AsArray};
@@ -75,6 +76,7 @@ type OfTable<T> = Entry<[Arc<Segment>], T>;
 struct Cache {
     segments: HashMap<Name, Entry<Segment, Held>>,
     tables: HashMap<OfSegments, OfTable<TableColumn>>,
+    orders: HashMap<OfColumn, OfTable<TableOrder>>,
     tiles: HashMap<usize, OfTable<Tiles>>,
     clock: u64,
 }
@@ -83,6 +85,9 @@ static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
 
 /// A column of a table, and of how many of its first segments.
 type OfSegments = (usize, usize, usize);
+
+/// A column of a table, and from where its words count.
+type OfColumn = (usize, usize, i128);
 
 /// Names a list of segments as long as a weak reference to it lives.
 fn identity(table: &TableVersion) -> usize {
@@ -114,9 +119,9 @@ pub fn forget(table: &TableVersion) {
     let segments: HashSet<u64> = table.segments().iter().map(|segment| segment.id()).collect();
     let is_own = |segment: &Arc<Segment>| segments.contains(&segment.id());
     // Of other versions of the table, too.
-    cache
-        .tables
-        .retain(|_, entry| entry.source.upgrade().is_some_and(|list| !list.iter().any(is_own)));
+    let is_others = |source: &Weak<[Arc<Segment>]>| source.upgrade().is_some_and(|list| !list.iter().any(is_own));
+    cache.tables.retain(|_, entry| is_others(&entry.source));
+    cache.orders.retain(|_, entry| is_others(&entry.source));
     cache
         .segments
         .retain(|(own, ..), entry| Arc::strong_count(&entry.of) > 1 || !segments.contains(own));
@@ -205,6 +210,30 @@ fn keep(table: &TableVersion, loaded: Loaded) -> Arc<TableColumn> {
     entry.resident = table.definition().device == Some(DeviceResidence::Resident);
     cache.tables.insert(name, entry);
     of
+}
+
+/// The order of a table's rows by a column, if it is in device memory now, for use.
+pub fn kept_order(table: &TableVersion, column: usize, low: i128) -> Option<Arc<TableOrder>> {
+    let mut cache = CACHE.lock();
+    let now = cache.tick();
+    let entry = cache.orders.get_mut(&(identity(table), column, low))?;
+    entry.resident = table.definition().device == Some(DeviceResidence::Resident);
+    Some(entry.give(now))
+}
+
+/// Whether it is.
+pub fn is_order_there(table: &TableVersion, column: usize, low: i128) -> bool {
+    CACHE.lock().orders.contains_key(&(identity(table), column, low))
+}
+
+/// Lets others find an order that was made.
+pub fn keep_order(table: &TableVersion, column: usize, low: i128, order: &Arc<TableOrder>) {
+    let mut cache = CACHE.lock();
+    let used = cache.tick();
+    cache.forget_dropped();
+    let mut entry = Entry::new(Arc::downgrade(table.segments()), Arc::clone(order), used);
+    entry.resident = table.definition().device == Some(DeviceResidence::Resident);
+    cache.orders.insert((identity(table), column, low), entry);
 }
 
 /// A segment's column by its segment's id, its number and whether it is in codes.
@@ -322,14 +351,20 @@ pub struct Cached {
     pub uses: u64,
 }
 
-/// What of a table's column is in device memory now.
+/// What of a table's column is in device memory now, the order of its rows with it.
 pub fn cached(table: &TableVersion, column: usize) -> Cached {
     let cache = CACHE.lock();
-    if let Some(entry) = cache.tables.get(&(identity(table), column, table.segments().len())) {
+    let id = identity(table);
+    let own = cache
+        .orders
+        .iter()
+        .filter(|((table, of, _), _)| (*table, *of) == (id, column));
+    let order_bytes: u64 = own.map(|(_, entry)| entry.of.bytes()).sum();
+    if let Some(entry) = cache.tables.get(&(id, column, table.segments().len())) {
         let held = &entry.of.held;
         return Cached {
             segments: held.len(),
-            bytes: held.iter().map(|held| held.bytes()).sum(),
+            bytes: order_bytes + held.iter().map(|held| held.bytes()).sum::<u64>(),
             uses: entry.uses,
         };
     }
@@ -337,23 +372,28 @@ pub fn cached(table: &TableVersion, column: usize) -> Cached {
         .segments()
         .iter()
         .flat_map(|segment| [false, true].map(|codes| (segment.id(), column, codes)));
+    let none = Cached {
+        bytes: order_bytes,
+        ..Cached::default()
+    };
     names
         .filter_map(|name| cache.segments.get(&name))
-        .fold(Cached::default(), |sum, entry| Cached {
+        .fold(none, |sum, entry| Cached {
             segments: sum.segments + 1,
             bytes: sum.bytes + entry.of.bytes(),
             uses: sum.uses.max(entry.uses),
         })
 }
 
-/// Bytes of all columns that are in device memory now.
+/// Bytes of all columns and orders that are in device memory now.
 pub fn cached_bytes() -> u64 {
     let cache = CACHE.lock();
     let of_tables = cache.tables.values().flat_map(|entry| &entry.of.held);
     let all = cache.segments.values().map(|entry| &entry.of).chain(of_tables);
     // A table's columns hold those of its segments.
     let all: HashMap<_, _> = all.map(|held| (Arc::as_ptr(held), held.bytes())).collect();
-    all.values().sum()
+    let orders = cache.orders.values().map(|entry| entry.of.bytes());
+    all.values().copied().chain(orders).sum()
 }
 
 /// Does what takes device memory; where there is too little, gives up what is cached and not in use, and tries again.
@@ -375,32 +415,42 @@ impl Cache {
     /// Drops what is of tables that are no more.
     fn forget_dropped(&mut self) {
         self.tables.retain(|_, entry| entry.source.strong_count() > 0);
+        self.orders.retain(|_, entry| entry.source.strong_count() > 0);
         self.tiles.retain(|_, entry| entry.source.strong_count() > 0);
         self.segments.retain(|_, entry| entry.source.strong_count() > 0);
     }
 
-    /// Gives up the column that nobody has asked for the longest, and those after it until that gave memory back; those of
-    /// resident tables last, or not at all. False: all are in use.
+    /// Gives up the column, or the order, that nobody has asked for the longest, and those after it until that gave memory
+    /// back; those of resident tables last, or not at all. False: all are in use.
     fn give_up(&mut self, residents: bool) -> bool {
-        let before = self.segments.len();
+        let before = (self.segments.len(), self.orders.len());
         self.forget_dropped();
         loop {
             // Those of no table's column: what is in use is held by one.
             self.segments.retain(|_, entry| Arc::strong_count(&entry.of) > 1);
-            if self.segments.len() < before {
+            if self.segments.len() < before.0 || self.orders.len() < before.1 {
                 return true;
             }
-            let idle = self
-                .tables
-                .iter()
-                .filter(|(_, entry)| Arc::strong_count(&entry.of) == 1 && (residents || !entry.resident));
-            let first = idle.min_by_key(|(_, entry)| (entry.resident, entry.used));
-            let Some(name) = first.map(|(name, _)| *name) else {
-                return false;
-            };
-            self.tables.remove(&name);
+            match (idle(&self.tables, residents), idle(&self.orders, residents)) {
+                (Some((column, name)), order) if order.is_none_or(|(order, _)| column <= order) => {
+                    self.tables.remove(&name);
+                }
+                (_, Some((_, name))) => {
+                    self.orders.remove(&name);
+                }
+                _ => return false,
+            }
         }
     }
+}
+
+/// What of these nobody uses nor has asked for the longest, and since when; residents last, or not at all.
+fn idle<K: Copy, T>(entries: &HashMap<K, OfTable<T>>, residents: bool) -> Option<((bool, u64), K)> {
+    let idle = entries
+        .iter()
+        .filter(|(_, entry)| Arc::strong_count(&entry.of) == 1 && (residents || !entry.resident));
+    idle.map(|(name, entry)| ((entry.resident, entry.used), *name))
+        .min_by_key(|(order, _)| *order)
 }
 
 impl Held {

@@ -280,6 +280,16 @@ impl Compiled {
         work
     }
 
+    /// Whether the orders that it searches are on the device.
+    pub fn has_orders(&self) -> bool {
+        self.fragment.kept_orders().all(|of| of.is_there(&self.fragment))
+    }
+
+    /// Whether the host waits before the last step.
+    pub fn waits(&self) -> bool {
+        self.fragment.waits(|of| of.is_there(&self.fragment))
+    }
+
     /// Keys by whose ranges it might run in passes.
     pub fn classes(&self) -> Vec<Class> {
         classes(&self.fragment)

@@ -9,7 +9,8 @@ use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::Column;
 use tenon_gpu::pipeline::PipelineCode;
-use tenon_storage::TableVersion;
+use tenon_gpu::tuning::PIPELINE_TILE;
+use tenon_storage::{Segment, TableVersion};
 
 use super::aggregated::Aggregated;
 use super::fragment::{Fragment, Input, Pipeline, Source, Step};
@@ -260,6 +261,29 @@ impl Flow {
         }
     }
 
+    /// Any column of a scan whose row is elsewhere, by its position.
+    pub fn in_place(&mut self, fragment: &mut Fragment, origin: (usize, usize), position: String) -> Col {
+        let (scan, column) = origin;
+        let table = Arc::clone(&fragment.scans[scan].table);
+        let data_type = table.schema().field(column).data_type().clone();
+        let stored = match Stored::of(&table, column) {
+            Ok(stored) if !matches!(stored, Stored::Text) && !table.segments().is_empty() => stored,
+            _ => return self.late(fragment, origin, position),
+        };
+        let input = fragment.column(scan, column);
+        let (column_at, tiles_at) = (self.input(input), self.input(Input::Tiles(scan)));
+        let segment = format!("late_segment(p, {column_at}, {tiles_at}, {position})");
+        let row = format!("late_row(p, {tiles_at}, {position})");
+        Col {
+            given: stored.given(&data_type, &segment, &row, is_nullable(&table, column)),
+            origin: Some(origin),
+            position: Some(position),
+            unique: is_unique(&table, column),
+            aggregated: None,
+            equals: Some(origin),
+        }
+    }
+
     /// From here on the row has these columns.
     pub fn enter(&mut self, schema: SchemaRef, columns: Vec<Col>) {
         self.translator.schema = schema;
@@ -318,6 +342,15 @@ impl Flow {
         self.open.is_empty() && matches!(self.source, Source::Scan(_))
     }
 
+    /// Whether the row at hand is the scan's own at all times, and where it is in the table says which row that is.
+    pub fn is_in_place(&self, fragment: &Fragment) -> bool {
+        let Source::Scan(scan) = self.source else { return false };
+        let segments = fragment.scans[scan].table.segments();
+        let (_, others) = segments.split_last().unzip();
+        let is_even = |segment: &Arc<Segment>| segment.rows() as u32 % PIPELINE_TILE == 0;
+        self.is_whole() && others.is_some_and(|others: &[Arc<Segment>]| others.iter().all(is_even))
+    }
+
     /// Rows that have come here may be listed, before they go on.
     pub fn list_here(&mut self) {
         if !self.open.is_empty() {
@@ -345,7 +378,12 @@ impl Flow {
     }
 
     /// The pipeline is complete.
-    pub fn finish(mut self, fragment: &mut Fragment) -> Translated<()> {
+    pub fn finish(self, fragment: &mut Fragment) -> Translated<()> {
+        self.end_in(fragment, None)
+    }
+
+    /// Does so where it does nothing but to fill the array of words that an order is of.
+    pub fn end_in(mut self, fragment: &mut Fragment, words: Option<usize>) -> Translated<()> {
         for last in std::mem::take(&mut self.open).iter().rev() {
             self.line(last);
         }
@@ -375,6 +413,7 @@ impl Flow {
             literals: translator.literals,
             inputs: self.inputs,
             source: self.source,
+            words_of_order: words,
         };
         fragment.push(Step::Pipeline(Box::new(pipeline)), self.stage);
         Ok(())

@@ -10,7 +10,9 @@ use tenon_storage::TableVersion;
 
 use super::join::Test;
 use super::layout::Layout;
+use super::orders::OrderOf;
 use super::passes::{Passes, ScanColumn, Stage};
+use crate::join::choice::Choice;
 
 /// Rows that a table has room for beside those seen before, or twice those expected.
 const ROWS_BESIDE_SEEN: u64 = 1 << 10;
@@ -48,6 +50,8 @@ pub struct Fragment {
     pub tests: HashMap<usize, (Arc<Test>, usize)>,
     /// The addresses of the runtime filters of its joins.
     pub filters: HashSet<usize>,
+    /// How its joins are done, each by the address of its spec.
+    pub joins: Vec<(usize, Choice)>,
     /// Whether joins outside leave rows out of its scans where the CPU reads them, which no pipeline knows of.
     pub filtered_outside: bool,
 }
@@ -102,6 +106,8 @@ pub struct Order {
     /// Arrays of words and their low bits that count, those that count most first.
     pub words: Vec<(usize, u32)>,
     pub order: usize,
+    /// Whose order it is, where that is kept, and the array that becomes that of its one word in the order.
+    pub kept: Option<(OrderOf, usize)>,
 }
 
 /// What the rows before each one add up to, modulo their width; one more for all rows.
@@ -141,6 +147,8 @@ pub struct Pipeline {
     pub literals: Vec<u64>,
     pub inputs: Vec<Input>,
     pub source: Source,
+    /// The words of an order, where it is for nothing else: if that is kept it need not run.
+    pub words_of_order: Option<usize>,
 }
 
 /// What code knows by number.
@@ -193,6 +201,7 @@ impl Fragment {
             working_bytes: 0,
             tests: HashMap::new(),
             filters: HashSet::new(),
+            joins: vec![],
             filtered_outside: false,
         }
     }
@@ -342,12 +351,28 @@ impl Fragment {
     /// A step that puts the rows of a table, with room for so many, in the order of such words; gives the array of their
     /// places.
     pub fn order(&mut self, (count, rows_max): (usize, u64), words: Vec<(usize, u32)>) -> usize {
-        // The array comes about when it is known how many rows there are.
-        let order = self.array(1, 4, None);
-        let name = format!("{}. order", self.steps.len() + 1);
         self.ordered_words = self
             .ordered_words
             .saturating_add(rows_max.saturating_mul(words.len() as u64));
+        self.push_order((count, rows_max), words, None)
+    }
+
+    /// The same of all rows of a table by such a word of a column, of which the order is kept; gives the array of the words in
+    /// the order, too.
+    pub fn kept_order(&mut self, made: (usize, u64), word: (usize, u32), of: OrderOf) -> (usize, usize) {
+        let words = self.array(1, 8, None);
+        (self.push_order(made, vec![word], Some((of, words))), words)
+    }
+
+    fn push_order(
+        &mut self,
+        (count, rows_max): (usize, u64),
+        words: Vec<(usize, u32)>,
+        kept: Option<(OrderOf, usize)>,
+    ) -> usize {
+        // The array comes about when it is known how many rows there are.
+        let order = self.array(1, 4, None);
+        let name = format!("{}. order", self.steps.len() + 1);
         // Places before and after a word's turn, the words in that order, and what sorting them takes.
         let row_bytes = 2 * size_of::<u32>() as u64 + 4 * size_of::<u64>() as u64;
         self.working_bytes = self.working_bytes.max(rows_max.saturating_mul(row_bytes));
@@ -357,6 +382,7 @@ impl Fragment {
             rows_max,
             words,
             order,
+            kept,
         };
         self.push(Step::Order(order_step), self.gathered());
         order
@@ -378,8 +404,20 @@ impl Fragment {
         to
     }
 
-    /// Whether the host waits before the last step.
-    pub fn waits(&self) -> bool {
-        self.steps.iter().any(|step| step.pipeline().is_none())
+    /// Whether the host waits before the last step, where such orders are there.
+    pub fn waits(&self, is_there: impl Fn(&OrderOf) -> bool) -> bool {
+        self.steps.iter().any(|step| match step {
+            Step::Pipeline(_) => false,
+            Step::Order(own) => !own.kept.as_ref().is_some_and(|(of, _)| is_there(of)),
+            Step::Sums(_) => true,
+        })
+    }
+
+    /// The orders of tables' rows that it searches.
+    pub fn kept_orders(&self) -> impl Iterator<Item = &OrderOf> {
+        self.steps.iter().filter_map(|step| match step {
+            Step::Order(own) => own.kept.as_ref().map(|(of, _)| of),
+            _ => None,
+        })
     }
 }

@@ -100,7 +100,9 @@ fn lives(fragment: &Fragment) -> Vec<(usize, usize)> {
             }
             Step::Order(own) => {
                 own.words.iter().for_each(|(array, _)| needs(at, *array));
-                [own.count, own.order].into_iter().for_each(|array| needs(at, array));
+                let kept = own.kept.iter().map(|(_, words)| *words);
+                let own = [own.count, own.order].into_iter();
+                own.chain(kept).for_each(|array| needs(at, array));
             }
             Step::Sums(own) => [own.count, own.from, own.to]
                 .into_iter()

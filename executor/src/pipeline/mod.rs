@@ -3,7 +3,7 @@
 //! ```text
 //! plan -> pipelines as code (compiled; compile: scans, filters, projections; join; group; top) over columns as storage keeps them
 //! (stored) and tables made by earlier pipelines (made), windows over their rows in order (window) -> a fragment, if that pays (cost) -> its code, compiled while the CPU
-//! answers (prepare); columns and arrays on the device (columns, run) -> groups (result), rows in an
+//! answers (prepare); columns, orders and arrays on the device (columns, orders, run) -> groups (result), rows in an
 //! order (sorted), and what the host does above them (tail)
 //! ```
 //! Whatever has no device form, has no room or fails there is done by the plan's own nodes on the CPU (`attempt`).
@@ -22,6 +22,7 @@ mod join;
 mod kept;
 mod layout;
 mod made;
+mod orders;
 mod passes;
 mod prepare;
 mod residence;

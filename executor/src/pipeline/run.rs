@@ -20,12 +20,10 @@ use tenon_gpu::{Device, Event, GpuError, Result, Stream};
 
 use super::columns::{TableColumn, Tiles, table_columns, table_tiles, with_room};
 use super::fragment::{ArraySpec, Fragment, Input, Order, Pipeline, Scan, Source, Step, Sums};
+use super::orders::TableOrder;
 use super::passes::Stage;
 use super::sorted;
 use super::streamed::{Chunk, Streamed, stream as stream_through, tiles_of};
-
-/// Why a run failed whose rows the CPU must do: one has no value, or too many partners.
-pub const ROW_FAILED: &str = "a row has no value";
 
 /// Threads that compile a fragment's pipelines.
 const COMPILERS_MAX: usize = 8;
@@ -41,7 +39,7 @@ impl Ready {
     pub fn new(fragment: &Fragment, device: &Device) -> Result<Self> {
         load_together(fragment, device);
         let stream = device.stream()?;
-        if fragment.sorts || fragment.waits() {
+        if fragment.sorts || fragment.waits(|_| false) {
             sorted::prepare(&stream)?;
         }
         let ready = |step: &Pipeline| {
@@ -91,7 +89,9 @@ pub struct Running {
     stream: Stream,
     /// Where each array is, and its bytes.
     places: Vec<(usize, u64)>,
-    memory: Vec<DeviceBuffer<u8>>,
+    memory: Vec<Memory>,
+    /// What is kept of tables' rows in order, by step.
+    orders: HashMap<usize, Arc<TableOrder>>,
     failed: DeviceBuffer<u32>,
     /// Whether some row failed, and the beginnings of what the host reads.
     early: Option<(Together, HashMap<Part, usize>)>,
@@ -118,6 +118,33 @@ impl TableRows {
     /// None: nobody has asked, or the run has not come to an end.
     pub fn known(&self) -> Option<&[u64]> {
         self.0.get().map(Vec::as_slice)
+    }
+}
+
+/// What arrays lie in.
+enum Memory {
+    Own(DeviceBuffer<u8>),
+    /// Words of a kept order, which runs share, its rows, or how many there are.
+    Words(Arc<TableOrder>),
+    Rows(Arc<TableOrder>),
+    Count(Arc<TableOrder>),
+}
+
+impl Memory {
+    fn read(&self) -> &DeviceBuffer<u8> {
+        match self {
+            Self::Own(own) => own,
+            Self::Words(order) => &order.words,
+            Self::Rows(order) => &order.rows,
+            Self::Count(order) => &order.count,
+        }
+    }
+
+    fn write(&mut self) -> Result<&mut DeviceBuffer<u8>> {
+        match self {
+            Self::Own(own) => Ok(own),
+            _ => Err(GpuError::Invalid("an order that others read is not written".into())),
+        }
     }
 }
 
@@ -164,15 +191,20 @@ impl Running {
         let memory = layout
             .slots
             .iter()
-            .map(|bytes| with_room(&stream, || stream.alloc::<u8>(*bytes)));
+            .map(|bytes| with_room(&stream, || stream.alloc::<u8>(*bytes)).map(Memory::Own));
         let memory = memory.collect::<Result<Vec<_>>>()?;
         let bytes = fragment.arrays.iter().map(|spec| spec.bytes);
+        let kept = fragment.steps.iter().enumerate().filter_map(|(at, step)| match step {
+            Step::Order(own) => Some((at, own.kept.as_ref()?.0.get(fragment)?)),
+            _ => None,
+        });
         let mut running = Running {
             failed: with_room(&stream, || stream.alloc_zeroed(1))?,
             early: None,
             stream,
             places: layout.slot_of.iter().copied().zip(bytes).collect(),
             memory,
+            orders: kept.collect(),
             scans,
             ready,
             marks: vec![(0, begun)],
@@ -219,6 +251,7 @@ impl Running {
                 }
             }
             match &fragment.steps[at] {
+                Step::Pipeline(own) if self.is_kept(fragment, own) => pipelines += 1,
                 Step::Pipeline(own) => {
                     let chunked = match own.source {
                         Source::Scan(scan) => streamed.of(scan),
@@ -234,12 +267,21 @@ impl Running {
                     }
                     pipelines += 1;
                 }
-                Step::Order(own) => self.put_in_order(own, cancelled)?,
+                Step::Order(own) => self.put_in_order(fragment, at, own, cancelled)?,
                 Step::Sums(own) => self.add_up(own, cancelled)?,
             }
             self.mark(at + 1)?;
         }
         Ok(())
+    }
+
+    /// Whether a pipeline is for nothing but an order that is kept.
+    fn is_kept(&self, fragment: &Fragment, step: &Pipeline) -> bool {
+        let is_own = |order: &Order| order.words.iter().any(|(words, _)| Some(*words) == step.words_of_order);
+        self.orders.keys().any(|at| match &fragment.steps[*at] {
+            Step::Order(order) => is_own(order),
+            _ => false,
+        })
     }
 
     /// What is in the stream up to here was, since the last mark, for arrays (0) or a step (from 1 on).
@@ -264,14 +306,14 @@ impl Running {
     }
 
     fn array(&self, array: usize) -> &DeviceBuffer<u8> {
-        &self.memory[self.places[array].0]
+        self.memory[self.places[array].0].read()
     }
 
     fn set(&mut self, array: usize, spec: &ArraySpec) -> Result<()> {
         let Some(byte) = spec.fill else { return Ok(()) };
         let (slot, bytes) = self.places[array];
         self.stream
-            .set_bytes(self.memory[slot].view_mut().slice(0..bytes)?, byte)
+            .set_bytes(self.memory[slot].write()?.view_mut().slice(0..bytes)?, byte)
     }
 
     fn early(&self, results: &[Part]) -> Result<(Together, HashMap<Part, usize>)> {
@@ -320,10 +362,10 @@ impl Running {
         if full {
             let _ = self.rows.0.set(rows);
         }
-        Ok(GpuError::Invalid(match full {
-            true => "a table is full".into(),
-            false => ROW_FAILED.into(),
-        }))
+        Ok(match full {
+            true => GpuError::TableFull,
+            false => GpuError::RowFailed,
+        })
     }
 
     /// How many rows a table has, once all pipelines before have ended.
@@ -343,14 +385,57 @@ impl Running {
         Ok(rows)
     }
 
-    fn put_in_order(&mut self, step: &Order, cancelled: &AtomicBool) -> Result<()> {
+    fn put_in_order(&mut self, fragment: &Fragment, at: usize, step: &Order, cancelled: &AtomicBool) -> Result<()> {
+        if let Some((of, words)) = &step.kept {
+            let order = match self.orders.remove(&at) {
+                Some(order) => order,
+                None => {
+                    let Some(order) = self.table_order(step, cancelled)? else {
+                        return Ok(());
+                    };
+                    of.keep(fragment, &order);
+                    order
+                }
+            };
+            self.put_at(*words, Memory::Words(Arc::clone(&order)));
+            self.put_at(step.count, Memory::Count(Arc::clone(&order)));
+            self.put_at(step.order, Memory::Rows(order));
+            return Ok(());
+        }
         let rows = self.count(step.count, step.rows_max, cancelled)?;
         if rows > 0 {
             let order = self.order(&step.words, rows)?.cast()?;
-            self.places[step.order] = (self.memory.len(), rows * size_of::<u32>() as u64);
-            self.memory.push(order);
+            self.put_at(step.order, Memory::Own(order));
         }
         Ok(())
+    }
+
+    /// The array lies there from now on.
+    fn put_at(&mut self, array: usize, memory: Memory) {
+        self.places[array] = (self.memory.len(), memory.read().bytes());
+        self.memory.push(memory);
+    }
+
+    /// An order for others, too: it is all there. None: there are no rows.
+    fn table_order(&mut self, step: &Order, cancelled: &AtomicBool) -> Result<Option<Arc<TableOrder>>> {
+        let rows = self.count(step.count, step.rows_max, cancelled)?;
+        let &[(words, _)] = &step.words[..] else {
+            return Err(GpuError::Invalid("a kept order by several words".into()));
+        };
+        if rows == 0 {
+            return Ok(None);
+        }
+        let order = self.order(&step.words, rows)?;
+        let mut sorted = with_room(&self.stream, || self.stream.alloc::<u64>(rows))?;
+        let unordered = self.array(words).view().cast::<u64>()?.slice(0..rows)?;
+        gather(&self.stream, unordered, order.view(), sorted.view_mut())?;
+        let count = self.stream.upload(&[rows as u32])?.cast()?;
+        wait_for(&self.stream, cancelled)?;
+        Ok(Some(Arc::new(TableOrder {
+            words: sorted.cast()?,
+            rows: order.cast()?,
+            count,
+        })))
     }
 
     fn add_up(&mut self, step: &Sums, cancelled: &AtomicBool) -> Result<()> {
@@ -361,6 +446,7 @@ impl Running {
         else {
             return Err(GpuError::Invalid("sums in the place of what is added up".into()));
         };
+        let (from, to) = (from.read(), to.write()?);
         macro_rules! sums {
             ($t:ty) => {{
                 let from = from.view().cast::<$t>()?.slice(0..rows)?;
@@ -508,6 +594,11 @@ impl Running {
         let view = self.array(array).view().cast::<T>()?;
         gather(stream, view, places.view(), picked.view_mut())?;
         stream.download(picked.view())
+    }
+
+    /// Places on the host.
+    pub fn places(&self, places: &DeviceBuffer<u32>) -> Result<Vec<u32>> {
+        self.stream.download(places.view())
     }
 
     /// The places of so many rows in the order of their words: arrays of these, and the low bits that count of each.

@@ -21,6 +21,17 @@ pub async fn by_bounds() -> Result<()> {
              CASE WHEN g % 19 > 0 THEN g * 7919 % 90001 + g % 40 - 5 END AS hi, g AS z FROM generate_series(1, 12000) q (g)",
         )
         .await?;
+    bounded(&client, "").await?;
+    // The same where rows need not be sorted, as an index's order of them is kept.
+    let indexes = "CREATE INDEX ON b (k); CREATE INDEX ON i (lo); CREATE INDEX ON i (hi); CREATE INDEX ON p (y); \
+         CREATE INDEX ON p (d); CREATE INDEX ON e (k)";
+    client.batch_execute(indexes).await?;
+    bounded(&client, "INLJ on gpu: bounds are searched").await
+}
+
+/// `told`: what the plans of some of these joins say.
+async fn bounded(client: &Client, told: &str) -> Result<()> {
+    let mut are_told = 0;
     for sql in [
         "SELECT count(*), count(z), sum(z), sum(y) FROM p LEFT JOIN i ON k >= lo AND k < hi",
         "SELECT count(*), sum(y) FROM p WHERE EXISTS (SELECT FROM i WHERE k BETWEEN lo AND hi)",
@@ -39,13 +50,15 @@ pub async fn by_bounds() -> Result<()> {
         "SELECT count(*), sum(a.y) FROM p a LEFT JOIN e ON a.k >= e.k",
         "SELECT count(*), sum(a.y) FROM p a JOIN b ON a.k <= b.k AND a.k >= b.k + 1",
     ] {
-        let expected = on_cpu(&client, sql).await?;
-        let own = rows(&client, sql).await?;
+        let expected = on_cpu(client, sql).await?;
+        let own = rows(client, sql).await?;
         ensure!(own == expected, "{sql}: {own:?} where the CPU has {expected:?}");
-        let plan = rows(&client, &format!("EXPLAIN ANALYZE {sql}")).await?;
-        let fused = plan.iter().flatten().flatten().any(|line| line.contains("State Bytes"));
-        ensure!(fused, "{sql}: {plan:?}");
+        let plan = rows(client, &format!("EXPLAIN ANALYZE {sql}")).await?;
+        let says = |text: &str| plan.iter().flatten().flatten().any(|line| line.contains(text));
+        ensure!(says("State Bytes"), "{sql}: {plan:?}");
+        are_told += usize::from(says(told));
     }
+    ensure!(are_told > 2, "{are_told} plans say {told:?}");
     Ok(())
 }
 
@@ -79,7 +92,12 @@ pub async fn in_order() -> Result<()> {
          CREATE TABLE shuffled.e AS SELECT * FROM e; \
          CREATE TABLE shuffled.p AS SELECT * FROM p ORDER BY z % 90, k; \
          CREATE SCHEMA mixed; \
-         CREATE TABLE mixed.p AS SELECT * FROM shuffled.p";
+         CREATE TABLE mixed.p AS SELECT * FROM shuffled.p; \
+         CREATE SCHEMA indexed; \
+         CREATE TABLE indexed.u AS SELECT * FROM shuffled.u; CREATE TABLE indexed.a AS SELECT * FROM shuffled.a; \
+         CREATE TABLE indexed.e AS SELECT * FROM e; CREATE TABLE indexed.p AS SELECT * FROM shuffled.p; \
+         CREATE INDEX ON indexed.u (k); CREATE INDEX ON indexed.a (k DESC, x); CREATE INDEX ON indexed.e (k); \
+         CREATE INDEX ON indexed.p (k)";
     client.batch_execute(tables).await?;
     for join in [
         "SELECT count(*), sum(x), sum(z) FROM p JOIN {} t ON p.k = t.k",
@@ -100,7 +118,7 @@ pub async fn in_order() -> Result<()> {
             let sql = join.replace("{}", table);
             let expected = on_cpu(&client, &sql).await?;
             let mut bytes = Vec::new();
-            for path in ["public", "shuffled", "mixed, public"] {
+            for path in ["public", "shuffled", "mixed, public", "indexed"] {
                 client.batch_execute(&format!("SET search_path = {path}")).await?;
                 let own = rows(&client, &sql).await?;
                 ensure!(own == expected, "{path}: {sql}: {own:?} where the CPU has {expected:?}");
@@ -111,21 +129,37 @@ pub async fn in_order() -> Result<()> {
             ensure!(bytes[0] < bytes[1] || !is_whole, "{sql}: {bytes:?}");
         }
     }
+    // Where rows are in no order but an index's, that is searched: made once, and kept.
+    let sql = "SELECT count(*), sum(x), sum(z) FROM indexed.p p JOIN indexed.u t ON p.k = t.k";
+    let plan = rows(&client, &format!("EXPLAIN ANALYZE {sql}")).await?;
+    let lines: Vec<&str> = plan.iter().flatten().flatten().map(String::as_str).collect();
+    ensure!(lines.iter().any(|line| line.contains("INLJ on gpu")), "{lines:?}");
+    let kept = "SELECT sum(bytes) FROM tenon_device_columns WHERE schemaname = $$indexed$$ AND attname = $$k$$";
+    let bytes = rows(&client, kept).await?;
+    let word: Vec<Option<String>> = bytes.into_iter().flatten().collect();
+    let bytes: u64 = word[0].as_deref().unwrap_or_default().parse()?;
+    ensure!(bytes >= 12 * 9_000, "{bytes} bytes");
     // A kept plan does as the tables are now.
     let sql = "SELECT count(*), sum(x), sum(z) FROM p JOIN u t ON p.k = t.k";
-    for change in [
-        "INSERT INTO u VALUES (5 * 1000003, 1000)",
-        "INSERT INTO p VALUES (5 * 1000003, 77)",
-        "DELETE FROM u WHERE x = 1000",
-        "UPDATE u SET k = k + 1 WHERE x = 50",
-        "TRUNCATE u",
-        "INSERT INTO u SELECT g * 1000003::bigint, 1 FROM generate_series(1, 5000) q (g)",
-    ] {
-        client.batch_execute(change).await?;
-        let expected = on_cpu(&client, sql).await?;
-        for _ in 0..2 {
-            let own = rows(&client, sql).await?;
-            ensure!(own == expected, "{change}: {own:?} where the CPU has {expected:?}");
+    for path in ["public", "indexed"] {
+        client.batch_execute(&format!("SET search_path = {path}")).await?;
+        for change in [
+            "INSERT INTO u VALUES (5 * 1000003, 1000)",
+            "INSERT INTO p VALUES (5 * 1000003, 77)",
+            "DELETE FROM u WHERE x = 1000",
+            "UPDATE u SET k = k + 1 WHERE x = 50",
+            "TRUNCATE u",
+            "INSERT INTO u SELECT g * 1000003::bigint, 1 FROM generate_series(1, 5000) q (g) ORDER BY g % 7, g",
+        ] {
+            client.batch_execute(change).await?;
+            let expected = on_cpu(&client, sql).await?;
+            for _ in 0..2 {
+                let own = rows(&client, sql).await?;
+                ensure!(
+                    own == expected,
+                    "{path}: {change}: {own:?} where the CPU has {expected:?}"
+                );
+            }
         }
     }
     Ok(())

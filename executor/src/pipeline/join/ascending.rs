@@ -1,6 +1,7 @@
-//! The rows of a build side as they lie, where their table ascends by the key: nothing is built but the keys as words, one
-//! after the other, and probes search them (He 2008, section 4.2's indexed nested-loop join, over a sorted array). Probes that
-//! come in the key's order, too, read what their neighbours have just read, as a sort-merge join's do (section 4.3).
+//! The rows of a build side in the order of their key, as they lie where their table ascends by it, or by an order that is kept
+//! where an index has it: nothing else is built but the keys as words, one after the other, and probes search them (He 2008,
+//! section 4.2's indexed nested-loop join, over a sorted array). Probes that come in the key's order, too, read what their
+//! neighbours have just read, as a sort-merge join's do (section 4.3).
 //!
 //! On an H100 a table of hashes was slower (`bench/results/tpch-h100-gpu.txt`), but for probes in no order that are a hundred
 //! million and more of as many keys: there it took a tenth less, and more than twice the memory.
@@ -10,35 +11,65 @@ use arrow::datatypes::DataType;
 use super::super::flow::Flow;
 use super::super::fragment::{Fragment, Input, Source};
 use super::super::made::Made;
+use super::super::orders::OrderOf;
 use super::super::passes::ScanColumn;
 use super::table::{Head, Word};
-use crate::codegen::{Range, c_number};
+use crate::codegen::{Range, Translated, c_number};
 
 #[derive(Clone)]
 pub struct AscendingKeys {
     /// Words count from the lowest.
     range: Range,
-    /// The array of the words, in the order of the rows.
+    /// The array of the words, ascending.
     pub words: usize,
+    /// The array of the rows that they are of; None: one after the other.
+    rows: Option<usize>,
     /// Whether no two rows have one key.
     single: bool,
 }
 
+/// How the rows of a whole table come in the order of the one key that they have.
+pub enum Ascends {
+    AsTheyLie,
+    ByIndex(OrderOf),
+}
+
+impl Ascends {
+    pub fn index(self) -> Option<OrderOf> {
+        match self {
+            Self::AsTheyLie => None,
+            Self::ByIndex(order) => Some(order),
+        }
+    }
+}
+
 impl AscendingKeys {
-    /// Whether the rows of a whole table ascend by the one key that they have: a scan's column.
-    pub fn fit(fragment: &Fragment, flow: &Flow, keys: &[Option<ScanColumn>]) -> bool {
+    /// None: in none.
+    pub fn fit(fragment: &Fragment, flow: &Flow, keys: &[Option<ScanColumn>], range: Range) -> Option<Ascends> {
         let (&[Some((scan, column))], &Source::Scan(own)) = (keys, &flow.source) else {
-            return false;
+            return None;
         };
+        if scan != own {
+            return None;
+        }
         let table = &fragment.scans[scan].table;
         let statistics = &table.statistics().columns[column];
         // Texts have codes, which are in no order.
         let is_text = *table.schema().field(column).data_type() == DataType::Utf8View;
-        scan == own && !is_text && statistics.ascending && statistics.null_count == 0
+        if !is_text && statistics.ascending && statistics.null_count == 0 {
+            return Some(Ascends::AsTheyLie);
+        }
+        OrderOf::fit(fragment, (scan, column), range).map(Ascends::ByIndex)
     }
 
-    /// Writes the key of the row at hand, in order, which is `at`.
-    pub fn put(fragment: &mut Fragment, flow: &mut Flow, key: &Word, made: &Made, single: bool) -> Self {
+    /// Ends the build side's rows, which are put into `made` as `at`, with the words of their key.
+    pub fn put(
+        fragment: &mut Fragment,
+        mut flow: Flow,
+        key: &Word,
+        made: &Made,
+        (ascends, single): (Ascends, bool),
+    ) -> Translated<Self> {
         let words = fragment.array(made.room, 8, None);
         let to = flow.array(Input::Array(words), "u64");
         flow.line(&format!(
@@ -46,11 +77,27 @@ impl AscendingKeys {
             key.word,
             c_number(key.range.0)
         ));
-        Self {
+        // Nothing else is made of rows whose columns are read in place.
+        let alone = matches!(ascends, Ascends::ByIndex(_)) && made.is_in_place();
+        flow.end_in(fragment, alone.then_some(words))?;
+        let (rows, words) = match ascends {
+            Ascends::AsTheyLie => (None, words),
+            Ascends::ByIndex(of) => {
+                let bits = (u64::BITS - ((key.range.1 - key.range.0) as u64).leading_zeros()).max(1);
+                let (rows, words) = fragment.kept_order((made.count, made.room), (words, bits), of);
+                (Some(rows), words)
+            }
+        };
+        Ok(Self {
             range: key.range,
             words,
+            rows,
             single,
-        }
+        })
+    }
+
+    pub fn is_by_index(&self) -> bool {
+        self.rows.is_some()
     }
 
     /// The rows of a key.
@@ -72,8 +119,12 @@ impl AscendingKeys {
              {place} = first_from({words}, 0, {count}[0], {word}); \
              {place} = {is_own} ? {place} + 1 : 0u; }}"
         ));
+        let row = format!("({place} - 1)");
         Head {
-            row: format!("({place} - 1)"),
+            row: match self.rows {
+                Some(rows) => format!("{}[{row}]", flow.array(Input::Array(rows), "const u32")),
+                None => row,
+            },
             next: match self.single {
                 true => "0u".into(),
                 false => format!("({is_own} ? {place} + 1 : 0u)"),

@@ -23,7 +23,8 @@ use super::fragment::{Fragment, Input};
 use super::made::Made;
 use super::passes::{Passes, joined};
 use crate::codegen::{Given, Translated};
-use crate::join::JoinExec;
+use crate::join::choice::Choice;
+use crate::join::{JoinExec, JoinPath};
 pub use table::Test;
 use table::{Head, Table, equals, words};
 
@@ -111,6 +112,20 @@ pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {
         .copied()
         .zip(equals(&flow, sides.probe_keys))
         .collect();
+    let (operator, indexed, reason) = table.operator(fragment, compared.first().and_then(|(_, probe)| *probe));
+    let path = JoinPath {
+        operator,
+        on_gpu: true,
+        pipelined: true,
+        indexed,
+        build: sides.build_side,
+    };
+    let choice = Choice {
+        path,
+        seconds: None,
+        reason: reason.into(),
+    };
+    fragment.joins.push((std::ptr::from_ref(spec).addr(), choice));
     let both = compared.iter().filter_map(|(build, probe)| build.zip(*probe));
     fragment.equal.extend(both);
     let by_key = |passes: &Arc<Passes>| {

@@ -11,8 +11,9 @@ use datafusion::physical_expr::PhysicalExprRef;
 use super::super::flow::Flow;
 use super::super::fragment::{Fragment, Input};
 use super::super::made::Made;
+use super::super::orders::OrderOf;
 use super::Sides;
-use super::table::Head;
+use super::table::{Head, equals};
 use crate::codegen::{Range, Translated, c_number};
 use crate::join::ranges::{End, RangeCondition};
 
@@ -31,6 +32,8 @@ pub struct SortedKeys {
     /// The array of the rows' numbers, and that of the keys' words, in order.
     order: usize,
     words: usize,
+    /// Whether they are an index's, and kept.
+    pub by_index: bool,
     /// The array of how many pairs are tried by probes that have many.
     pairs: usize,
 }
@@ -44,15 +47,38 @@ struct Interval {
 }
 
 impl SortedKeys {
-    /// Ends the build side's rows, which are put into `made`. None: no condition bounds a key that has words.
-    pub fn put(fragment: &mut Fragment, mut flow: Flow, sides: &Sides<'_>, made: &Made) -> Translated<Option<Self>> {
+    /// The conditions that bound a key of the build side, the first of those with the most ends first.
+    fn conditions(sides: &Sides<'_>) -> Translated<Vec<RangeCondition>> {
         let filter = sides.join.spec().filter.as_ref().map(RangeCondition::all);
         let all = filter.transpose().map_err(|error| error.to_string())?;
         let mut own: Vec<RangeCondition> = all.into_iter().flatten().collect();
         own.retain(|condition| condition.sorted == sides.build_side);
-        // The first of those with the most ends.
         own.sort_by_key(|condition| std::cmp::Reverse(condition.ends()));
-        let mut own = own.into_iter();
+        Ok(own)
+    }
+
+    /// The order by the key that is bounded, of the flow's rows, which are all of a table; None: no index has it.
+    pub fn by_index(fragment: &Fragment, flow: &mut Flow, sides: &Sides<'_>) -> Translated<Option<OrderOf>> {
+        let Some(condition) = Self::conditions(sides)?.into_iter().next() else {
+            return Ok(None);
+        };
+        let column = equals(flow, std::slice::from_ref(&condition.key))[0];
+        let key = key(flow, &condition.key);
+        Ok(column
+            .zip(key)
+            .and_then(|(column, key)| OrderOf::fit(fragment, column, key.range)))
+    }
+
+    /// Ends the build side's rows, which are put into `made`. None: no condition bounds a key that has words. `kept`: what
+    /// `by_index` gave.
+    pub fn put(
+        fragment: &mut Fragment,
+        mut flow: Flow,
+        sides: &Sides<'_>,
+        made: &Made,
+        kept: Option<OrderOf>,
+    ) -> Translated<Option<Self>> {
+        let mut own = Self::conditions(sides)?.into_iter();
         // A pass has rows of its own, and an order is of all.
         let key = match own.next().filter(|_| fragment.passes().is_none()) {
             Some(condition) => key(&mut flow, &condition.key).map(|key| (condition, key)),
@@ -70,15 +96,23 @@ impl SortedKeys {
         let unordered = fragment.array(made.room, 8, None);
         let to = flow.array(Input::Array(unordered), "u64");
         flow.line(&format!("{to}[at] = {};", key.ordered()));
-        flow.finish(fragment)?;
-        let order = fragment.order((made.count, made.room), vec![(unordered, key.bits)]);
-        let words = fragment.array(made.room, 8, None);
-        let mut flow = Flow::over(made, sides.build.schema());
-        let from = flow.array(Input::Array(unordered), "const u64");
-        let order_at = flow.array(Input::Array(order), "const u32");
-        let to = flow.array(Input::Array(words), "u64");
-        flow.line(&format!("{to}[row] = {from}[{order_at}[row]];"));
-        flow.finish(fragment)?;
+        let alone = kept.is_some() && interval.is_none() && made.is_in_place();
+        flow.end_in(fragment, alone.then_some(unordered))?;
+        let (table, word, by_index) = ((made.count, made.room), (unordered, key.bits), kept.is_some());
+        let (order, words) = match kept {
+            Some(kept) => fragment.kept_order(table, word, kept),
+            None => {
+                let order = fragment.order(table, vec![word]);
+                let words = fragment.array(made.room, 8, None);
+                let mut flow = Flow::over(made, sides.build.schema());
+                let from = flow.array(Input::Array(unordered), "const u64");
+                let order_at = flow.array(Input::Array(order), "const u32");
+                let to = flow.array(Input::Array(words), "u64");
+                flow.line(&format!("{to}[row] = {from}[{order_at}[row]];"));
+                flow.finish(fragment)?;
+                (order, words)
+            }
+        };
         Ok(Some(Self {
             condition,
             interval,
@@ -86,6 +120,7 @@ impl SortedKeys {
             range: key.range,
             order,
             words,
+            by_index,
             pairs: fragment.array(1, 8, Some(0)),
         }))
     }

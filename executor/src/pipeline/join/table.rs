@@ -8,6 +8,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::{JoinSide, JoinType};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::Column;
+use tenon_storage::TableVersion;
 
 use super::super::compile;
 use super::super::flow::{Col, Flow};
@@ -15,9 +16,10 @@ use super::super::fragment::{Fragment, Input};
 use super::super::made::Made;
 use super::super::passes::{ScanColumn, Stage};
 use super::Sides;
-use super::ascending::AscendingKeys;
+use super::ascending::{AscendingKeys, Ascends};
 use super::sorted::SortedKeys;
 use crate::codegen::{Range, Translated, c_number};
+use crate::join::Operator;
 
 /// Entries of an array over a key's range: always allowed, and for each row of the table.
 const RANGE_ALWAYS: u64 = 1 << 20;
@@ -73,7 +75,7 @@ enum Index {
     All,
     /// There is an order: rows that the condition may hold for lie side by side.
     Sorted(Arc<SortedKeys>),
-    /// Rows lie in the order of their key.
+    /// Rows are searched in the order of their key.
     Ascending(AscendingKeys),
 }
 
@@ -169,7 +171,6 @@ impl Table {
         let whole = flow.is_whole();
         let unique = has_unique_key(&flow, sides.build_keys);
         let spec = sides.join.spec();
-        let ascends = whole && AscendingKeys::fit(fragment, &flow, &equals);
         let (keys, null) = words(&mut flow, sides.build_keys, spec.null_equal)?;
         let present = null.as_ref().map(|null| format!("!{null}"));
         // Rows without a key have no partner; these joins put them out.
@@ -177,7 +178,22 @@ impl Table {
         if let Some(present) = present.as_ref().filter(|_| !keeps_all) {
             flow.only_if(present);
         }
-        let made = Made::of(fragment, &mut flow, |index| sides.reads_build(index))?;
+        let length = |(low, high): Range| u64::try_from(high - low).unwrap_or(u64::MAX).saturating_add(1);
+        let allowed = |rows: u64| RANGE_ALWAYS.max(rows.saturating_mul(RANGE_PER_ROW));
+        let order = match &keys[..] {
+            _ if !whole => None,
+            [key] if length(key.range) > allowed(flow.rows_max) => {
+                AscendingKeys::fit(fragment, &flow, &equals, key.range)
+            }
+            [] => SortedKeys::by_index(fragment, &mut flow, sides)?.map(Ascends::ByIndex),
+            _ => None,
+        };
+        let reads = |index| sides.reads_build(index);
+        let made = match order {
+            Some(Ascends::ByIndex(_)) => Made::in_place(fragment, &mut flow, reads)?,
+            _ => Made::of(fragment, &mut flow, reads)?,
+        };
+        let order = order.filter(|_| made.in_order);
         let mut null_keys = None;
         if let Some(null) = null.filter(|_| spec.null_aware) {
             let id = fragment.array(made.room, 1, None);
@@ -189,7 +205,8 @@ impl Table {
             flow.only_if(present);
         }
         if keys.is_empty() {
-            let index = match SortedKeys::put(fragment, flow, sides, &made)? {
+            let order = order.and_then(Ascends::index);
+            let index = match SortedKeys::put(fragment, flow, sides, &made, order)? {
                 Some(sorted) => Index::Sorted(Arc::new(sorted)),
                 None => Index::All,
             };
@@ -206,21 +223,15 @@ impl Table {
                 null_keys,
             });
         }
-        let length = |(low, high): Range| u64::try_from(high - low).unwrap_or(u64::MAX).saturating_add(1);
         // Where rows are not known to be few, so that the code is the same whatever was seen.
         let rows = if fragment.is_sparing() {
             made.room
         } else {
             made.rows_max
         };
-        let allowed = RANGE_ALWAYS.max(rows.saturating_mul(RANGE_PER_ROW));
-        if let [key] = &keys[..]
-            && ascends
-            && made.in_order
-            && length(key.range) > allowed
-        {
-            let own = AscendingKeys::put(fragment, &mut flow, key, &made, unique);
-            flow.finish(fragment)?;
+        let allowed = allowed(rows);
+        if let ([key], Some(order)) = (&keys[..], order) {
+            let own = AscendingKeys::put(fragment, flow, key, &made, (order, unique))?;
             fragment.arrays_of(stage, first);
             return Ok(Table {
                 equals,
@@ -325,6 +336,40 @@ impl Table {
             test,
             null_keys,
         })
+    }
+
+    /// By which operator its rows are found, whether an index says where, and how in words; `probes`: the scan's column that the
+    /// other side's key is.
+    pub fn operator(&self, fragment: &Fragment, probes: Option<ScanColumn>) -> (Operator, bool, &'static str) {
+        let ascends = |(scan, column): ScanColumn| {
+            let table: &TableVersion = &fragment.scans[scan].table;
+            table.statistics().columns[column].ascending
+        };
+        match &self.index {
+            Index::Range(_) => (Operator::Hj, false, "an array of the keys' range"),
+            Index::Pass => (
+                Operator::Hj,
+                false,
+                "an array of the keys of each pass, as the state exceeds the memory",
+            ),
+            Index::Hash(..) => (Operator::Hj, false, "a table of hashes"),
+            Index::All => (Operator::Ninlj, false, "each row with each"),
+            Index::Sorted(own) if own.by_index => {
+                (Operator::Inlj, true, "bounds are searched in the order of an index")
+            }
+            Index::Sorted(_) => (Operator::Smj, false, "sorted by the bounded key, searched"),
+            Index::Ascending(own) if own.is_by_index() => {
+                (Operator::Inlj, true, "keys are searched in the order of an index")
+            }
+            Index::Ascending(_) if probes.is_some_and(ascends) => {
+                (Operator::Smj, false, "both sides lie in the order of the key")
+            }
+            Index::Ascending(_) => (
+                Operator::Inlj,
+                false,
+                "keys are searched where the table lies in their order",
+            ),
+        }
     }
 
     /// Refuses rows of a probe side that would take too long.

@@ -37,6 +37,8 @@ pub enum Form {
     Codes(usize, &'static str, ArrayRef),
     /// The position of the row in the scan that the text, or what no kernel reads, is of.
     Position(usize),
+    /// It is the scan's, of whose rows none is left out: row by row.
+    InPlace,
     /// The arrays of the words of an aggregate's cells.
     State(Arc<Aggregated>, Vec<Vec<usize>>),
 }
@@ -128,6 +130,29 @@ impl Column {
                 let nulls = nulls.map(|nulls| nulls.iter().map(|valid| u8::from(!valid)).collect());
                 at_positions(&fragment.scans[scan], column, &words!(u32, id), nulls)
             }
+            Form::InPlace => {
+                let Some((scan, column)) = self.origin else {
+                    return internal_err!("a column of no table");
+                };
+                let all = || (0..reader.rows as u32).collect();
+                let rows = reader.order.map(|order| reader.running.places(order)).transpose();
+                let rows = rows.map_err(to_datafusion)?.unwrap_or_else(all);
+                at_positions(&fragment.scans[scan], column, &rows, None)
+            }
+        }
+    }
+
+    /// A scan's column, whose row is the scan's own.
+    pub fn in_place(flow: &Flow, index: usize) -> Column {
+        let col = &flow.columns[index];
+        Column {
+            form: Form::InPlace,
+            data_type: col.given.data_type.clone(),
+            nulls: None,
+            range: None,
+            origin: col.origin,
+            unique: col.unique,
+            equals: col.equals,
         }
     }
 
@@ -284,6 +309,18 @@ impl Column {
                 let late = flow.late(fragment, origin, position.clone());
                 // What the table's own row is matters no more: a row of a join may have none.
                 (late.given.with_null(null), Some(position))
+            }
+            Form::InPlace => {
+                let Some(origin) = self.origin else {
+                    return Col::unread(&self.data_type);
+                };
+                let position = guarded(row.to_string(), "0u");
+                let own = flow.in_place(fragment, origin, position.clone()).given;
+                let null = match (missing, &own.null) {
+                    (Some(missing), Some(own)) => Some(format!("({missing} || {own})")),
+                    (missing, own) => missing.map(str::to_string).or_else(|| own.clone()),
+                };
+                (own.with_null(null), Some(position))
             }
         };
         Col {

@@ -41,6 +41,21 @@ impl Made {
     /// Ends the rows of a flow in a new table that keeps the columns for which `reads` holds. What is put in after this
     /// sees the row as `at`.
     pub fn of(fragment: &mut Fragment, flow: &mut Flow, reads: impl Fn(usize) -> bool) -> Translated<Made> {
+        Self::put(fragment, flow, reads, false)
+    }
+
+    /// The same of all rows of a table, where they are the table's own: columns are read where they are in it.
+    pub fn in_place(fragment: &mut Fragment, flow: &mut Flow, reads: impl Fn(usize) -> bool) -> Translated<Made> {
+        let in_place = flow.is_in_place(fragment);
+        Self::put(fragment, flow, reads, in_place)
+    }
+
+    fn put(
+        fragment: &mut Fragment,
+        flow: &mut Flow,
+        reads: impl Fn(usize) -> bool,
+        in_place: bool,
+    ) -> Translated<Made> {
         let (count, rows_max, room) = Self::sizes(fragment, std::slice::from_ref(flow));
         let count_at = flow.array(Input::Array(count), "u32");
         let in_order = flow.is_whole() && flow.rows_max <= room;
@@ -57,6 +72,9 @@ impl Made {
         let mut columns = vec![];
         for index in 0..flow.columns.len() {
             columns.push(match reads(index) {
+                true if in_place && in_order && flow.columns[index].origin.is_some() => {
+                    Some(Column::in_place(flow, index))
+                }
                 true => Some(Column::put(fragment, flow, index, room)?),
                 false => None,
             });
@@ -70,6 +88,12 @@ impl Made {
             stage: flow.stage,
             in_order,
         })
+    }
+
+    /// Whether no column has an array.
+    pub fn is_in_place(&self) -> bool {
+        let mut forms = self.columns.iter().flatten().map(|column| &column.form);
+        forms.all(|form| matches!(form, Form::InPlace))
     }
 
     /// The same, of the rows of all passes.
@@ -133,7 +157,7 @@ impl Made {
         let promised = schema.fields().iter().map(|field| field.data_type());
         let readable = |column: &Column| {
             use DataType::{Decimal128, Float32, Float64, UInt64, Utf8View};
-            matches!(column.form, Form::State(..) | Form::Position(_))
+            matches!(column.form, Form::State(..) | Form::Position(_) | Form::InPlace)
                 || is_integer_key(&column.data_type)
                 || matches!(column.data_type, Decimal128(..) | Float64 | Float32 | UInt64 | Utf8View)
         };
@@ -145,7 +169,7 @@ impl Made {
         let value = |column: &Column| match &column.form {
             Form::Values(..) => 1,
             Form::Codes(..) => CODE_AS_NUMBERS,
-            Form::Position(_) => POSITION_AS_NUMBERS,
+            Form::Position(_) | Form::InPlace => POSITION_AS_NUMBERS,
             Form::State(_, cells) => cells.iter().map(|words| words.len() as u64).sum(),
         };
         self.columns.iter().flatten().map(value).sum()
@@ -157,6 +181,7 @@ impl Made {
             let values = match &column.form {
                 Form::Values(values, _) | Form::Codes(values, ..) | Form::Position(values) => vec![*values],
                 Form::State(_, cells) => cells.concat(),
+                Form::InPlace => vec![],
             };
             values.into_iter().chain(column.nulls)
         });

@@ -21,7 +21,7 @@ pub(super) fn rows(binder: &Binder) -> Vec<Row> {
     for table in stored(binder) {
         for (at, column) in table.definition().columns.iter().enumerate() {
             let cached = cached(table, at);
-            if cached.segments == 0 {
+            if cached.segments == 0 && cached.bytes == 0 {
                 continue;
             }
             out.push(row! {
