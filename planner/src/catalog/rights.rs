@@ -131,6 +131,15 @@ impl Rights<'_> {
         }
     }
 
+    pub fn check_function(&self, oid: u32, name: &str) -> Result<()> {
+        let kind = Secured::Function;
+        let granted = self.acting.superuser || self.state.granted(self.acting.role, kind, oid, privilege::EXECUTE) != 0;
+        match granted {
+            true => Ok(()),
+            false => Err(denied("function", name)),
+        }
+    }
+
     pub fn check_database(&self, name: &str, wanted: u32) -> Result<()> {
         let kind = Secured::Database;
         let granted =

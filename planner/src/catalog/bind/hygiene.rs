@@ -1,8 +1,9 @@
 //! A function's body in the place of a call: the relations of the body must not catch the columns of the call's
 //! arguments.
 //!
-//! The body's relations get aliases of their own, so that a qualified column means none of them. A column without a
-//! qualifier gets one where a relation of the body might have a column of that name.
+//! A relation of the body that is called like one that the arguments name gets an alias of its own, so that a qualified column,
+//! or a whole row, means none of it. A column without a qualifier gets one where a relation of the body might have a column of
+//! that name.
 
 use super::{Binder, fold};
 use crate::pg::error::{Result, SqlError};
@@ -33,21 +34,32 @@ pub(super) fn part(
         own: &own,
         scopes,
         depth: 0,
-        qualified: false,
+        mentioned: HashSet::new(),
     };
     for value in values {
         if let ControlFlow::Break(error) = value.visit(&mut qualifier) {
             return Err(error);
         }
     }
-    if qualifier.qualified {
+    let names: HashSet<&str> = own
+        .names
+        .intersection(&qualifier.mentioned)
+        .map(String::as_str)
+        .collect();
+    if !names.is_empty() {
         let mut renamer = Renamer {
-            names: &own.names,
+            names,
+            own: &own,
             number,
         };
         let _ = body.visit(&mut renamer);
     }
     Ok(())
+}
+
+/// What the relations anywhere in a body are called.
+pub(super) fn relations(binder: &Binder, body: &Query) -> HashSet<String> {
+    Relations::of(binder, body).names
 }
 
 /// The columns of a stored relation; None for what has to be planned to know.
@@ -72,6 +84,9 @@ struct Relations<'a> {
     binder: &'a Binder,
     names: HashSet<String>,
     columns: HashSet<String>,
+    /// Stored relations, and functions whose column is called like them: what their name alone means.
+    stored: HashSet<String>,
+    functions: HashSet<String>,
     /// Whether there are relations whose columns are not known here.
     has_others: bool,
 }
@@ -82,6 +97,8 @@ impl<'a> Relations<'a> {
             binder,
             names: HashSet::new(),
             columns: HashSet::new(),
+            stored: HashSet::new(),
+            functions: HashSet::new(),
             has_others: false,
         };
         let _ = Visit::visit(body, &mut found);
@@ -95,11 +112,31 @@ impl Visitor for Relations<'_> {
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
         self.names.extend(known_as(factor));
         match columns(self.binder, factor) {
-            Some(columns) => self.columns.extend(columns),
-            None => self.has_others = true,
+            Some(columns) => {
+                self.columns.extend(columns);
+                self.stored.extend(known_as(factor));
+            }
+            None => {
+                self.has_others = true;
+                self.functions
+                    .extend(known_as(factor).filter(|_| names_its_column(factor)));
+            }
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Whether a function in FROM gives its column its own name there.
+fn names_its_column(factor: &TableFactor) -> bool {
+    let (TableFactor::Table {
+        args: Some(_), alias, ..
+    }
+    | TableFactor::Function { alias, .. }
+    | TableFactor::UNNEST { alias, .. }) = factor
+    else {
+        return false;
+    };
+    alias.as_ref().is_none_or(|alias| alias.columns.is_empty())
 }
 
 /// Gives the columns of arguments their relations.
@@ -108,8 +145,8 @@ struct Qualifier<'a> {
     own: &'a Relations<'a>,
     scopes: &'a [Vec<TableWithJoins>],
     depth: usize,
-    /// Whether a column with a qualifier was met.
-    qualified: bool,
+    /// The relations that the arguments name.
+    mentioned: HashSet<String>,
 }
 
 impl VisitorMut for Qualifier<'_> {
@@ -127,9 +164,11 @@ impl VisitorMut for Qualifier<'_> {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
         match expr {
-            Expr::CompoundIdentifier(_) => self.qualified = true,
+            Expr::CompoundIdentifier(parts) => self.mentioned.extend(parts.iter().rev().skip(1).map(fold)),
             Expr::Identifier(name) if self.depth == 0 => {
                 let name = fold(name);
+                // It may be a relation's row.
+                self.mentioned.insert(name.clone());
                 if !self.own.has_others && !self.own.columns.contains(&name) {
                     return ControlFlow::Continue(());
                 }
@@ -137,7 +176,7 @@ impl VisitorMut for Qualifier<'_> {
                     Some(relation) => {
                         let quoted = |name: &str| Ident::with_quote('"', name);
                         *expr = Expr::CompoundIdentifier(vec![quoted(&relation), quoted(&name)]);
-                        self.qualified = true;
+                        self.mentioned.insert(relation);
                     }
                     None if self.own.columns.contains(&name) => {
                         let error = SqlError::unsupported(format!(
@@ -168,6 +207,10 @@ impl Qualifier<'_> {
             if let Some(found) = factors.iter().find(has) {
                 return known_as(found);
             }
+            // A row, which needs none.
+            if factors.iter().any(|factor| known_as(factor).as_deref() == Some(column)) {
+                return None;
+            }
             let unknown: Vec<&&TableFactor> = factors
                 .iter()
                 .filter(|factor| columns(self.binder, factor).is_none())
@@ -182,9 +225,10 @@ impl Qualifier<'_> {
     }
 }
 
-/// Gives the relations of a body aliases that nothing else has.
+/// Gives relations of a body aliases that nothing else has.
 struct Renamer<'a> {
-    names: &'a HashSet<String>,
+    names: HashSet<&'a str>,
+    own: &'a Relations<'a>,
     number: usize,
 }
 
@@ -194,7 +238,14 @@ impl Renamer<'_> {
     }
 
     fn is_own(&self, name: &Ident) -> bool {
-        self.names.contains(&fold(name))
+        self.names.contains(fold(name).as_str())
+    }
+
+    /// Whether a name alone is that of a relation's row, or of a function's column that has its alias.
+    fn is_row(&self, name: &Ident) -> bool {
+        let folded = fold(name);
+        let is_row = self.own.stored.contains(&folded) && !self.own.columns.contains(&folded);
+        self.is_own(name) && (is_row || self.own.functions.contains(&folded))
     }
 }
 
@@ -202,7 +253,7 @@ impl VisitorMut for Renamer<'_> {
     type Break = ();
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-        let Some(name) = known_as(factor) else {
+        let Some(name) = known_as(factor).filter(|name| self.names.contains(name.as_str())) else {
             return ControlFlow::Continue(());
         };
         let other = self.other(&name);
@@ -246,6 +297,11 @@ impl VisitorMut for Renamer<'_> {
             && self.is_own(qualifier)
         {
             *qualifier = self.other(&fold(qualifier));
+        }
+        if let Expr::Identifier(name) = expr
+            && self.is_row(name)
+        {
+            *name = self.other(&fold(name));
         }
         ControlFlow::Continue(())
     }

@@ -6,6 +6,7 @@
 
 use super::composite::parsed;
 use super::{Binder, fold, hygiene, outer_aggregates, parts, records};
+use crate::catalog::rights::Rights;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::aggregate::names::has_aggregate;
 use crate::pg::functions::raise::RAISE;
@@ -18,13 +19,13 @@ use crate::pg::statement::Kind;
 use crate::pg::walk::{VisitMut, is_ungrouped, null, replace};
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, CaseWhen, CastKind, DataType, ExactNumberInfo, Expr, Function as Call, FunctionArg,
-    FunctionArgExpr, FunctionArguments, Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement, TableAlias,
-    TableAliasColumnDef, TableFactor, TableWithJoins, UnaryOperator, Value, VisitorMut,
+    FunctionArgExpr, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr,
+    Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, UnaryOperator, Value, VisitorMut,
 };
 use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use tenon_storage::{Domain, Function, FunctionResult, Object, ObjectKey, Subject};
+use tenon_storage::{Domain, Function, FunctionArgument, FunctionResult, Object, ObjectKey, Subject};
 
 /// Functions that call functions: how deep.
 const DEPTH_MAX: usize = 32;
@@ -79,42 +80,6 @@ impl Binder {
         }
         chain.reverse();
         chain
-    }
-
-    /// The functions of that name that the search path, or the given schema, has.
-    fn functions_named(&self, name: &ObjectName) -> Vec<Arc<Function>> {
-        let mut parts = parts(name);
-        let Some(last) = parts.pop() else { return Vec::new() };
-        let schemas = match parts.pop() {
-            Some(schema) => vec![schema],
-            // Functions in the session's own schema are called by their full names only.
-            None => self
-                .facts
-                .path
-                .iter()
-                .filter(|schema| !schema.starts_with("pg_temp_"))
-                .cloned()
-                .collect(),
-        };
-        let mut out = Vec::new();
-        for schema in schemas {
-            let first = ObjectKey::Function {
-                schema: schema.clone(),
-                name: last.clone(),
-                arguments: Vec::new(),
-            };
-            for (key, object) in self.snapshot.objects().range(first..) {
-                match (key, object) {
-                    (ObjectKey::Function { schema: own, name, .. }, Object::Function(function))
-                        if *own == schema && *name == last =>
-                    {
-                        out.push(function.clone());
-                    }
-                    _ => break,
-                }
-            }
-        }
-        out
     }
 }
 
@@ -319,6 +284,11 @@ fn arguments(given: &FunctionArguments) -> Option<Arguments> {
 fn of_list(given: &[FunctionArg]) -> Option<Arguments> {
     let argument = |argument: &FunctionArg| match argument {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some((None, expr.clone())),
+        // A relation's rows, as its name alone.
+        FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(name)) => match name.0.as_slice() {
+            [ObjectNamePart::Identifier(name)] => Some((None, Expr::Identifier(name.clone()))),
+            _ => None,
+        },
         FunctionArg::Named {
             name,
             arg: FunctionArgExpr::Expr(expr),
@@ -389,6 +359,12 @@ impl Inliner<'_> {
             let Some(mut values) = bound(&function, given)? else {
                 continue;
             };
+            // Who calls it must have the right, also through a view.
+            let rights = Rights {
+                state: &self.binder.snapshot,
+                acting: self.binder.facts.acting,
+            };
+            rights.check_function(function.oid, &function.name)?;
             let body = match (function.language.as_str(), &function.returns) {
                 ("sql", _) => Some(function.body.clone()),
                 ("plpgsql", FunctionResult::Scalar(result)) if result != "void" && result != "record" => {
@@ -409,7 +385,8 @@ impl Inliner<'_> {
                 return Err(SqlError::unsupported("a function in SQL that changes data"));
             };
             rewrite(&mut query);
-            records::name_fields(&mut query);
+            let records = self.records(&function, &query);
+            records::name_fields(&mut query, &function.name, &records);
             self.calls.set(self.calls.get() + 1);
             let number = self.calls.get() * (DEPTH_MAX + 1) + self.depth;
             hygiene::part(self.binder, &mut query, &mut values, &self.scopes, number)?;
@@ -426,6 +403,24 @@ impl Inliner<'_> {
             return Ok(Some((function, query, values)));
         }
         Ok(None)
+    }
+
+    /// The arguments that are records, whose fields `a.x` names where no relation of the body is called like one.
+    fn records<'f>(&self, function: &'f Function, body: &Query) -> Vec<&'f str> {
+        let arguments = function.arguments.iter();
+        let is_record = |argument: &&FunctionArgument| {
+            let declared = parsed(&argument.sql_type).ok();
+            declared.is_some_and(|declared| self.binder.columns_of_type(&declared).is_some())
+        };
+        let names = arguments
+            .filter(is_record)
+            .filter_map(|argument| argument.name.as_deref());
+        let names: Vec<&str> = names.collect();
+        if names.is_empty() {
+            return names;
+        }
+        let relations = hygiene::relations(self.binder, body);
+        names.into_iter().filter(|name| !relations.contains(*name)).collect()
     }
 
     /// A call in an expression.

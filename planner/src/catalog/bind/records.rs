@@ -27,22 +27,38 @@ pub(super) fn resolve<T: VisitMut>(binder: &Binder, tree: &mut T) -> Result<()> 
     }
 }
 
-/// Only `(r).column`, in the body of a function.
-pub(super) fn name_fields<T: VisitMut>(tree: &mut T) {
-    struct Fields;
-    impl VisitorMut for Fields {
+/// Only `(r).column`, in the body of a function, and `r.column` and `function.r.column` of these arguments.
+pub(super) fn name_fields<T: VisitMut>(tree: &mut T, function: &str, records: &[&str]) {
+    struct Fields<'a>(&'a str, &'a [&'a str]);
+    impl VisitorMut for Fields<'_> {
         type Break = ();
 
         fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-            if let Expr::CompoundFieldAccess { root, access_chain } = expr
-                && let Some(field) = fields(root, access_chain)
-            {
-                *expr = field;
+            let named = match expr {
+                Expr::CompoundFieldAccess { root, access_chain } => fields(root, access_chain),
+                Expr::CompoundIdentifier(parts) => {
+                    let own = match &parts[..] {
+                        [function, own @ ..] if own.len() > 1 && fold(function) == self.0 => own,
+                        own => own,
+                    };
+                    let argument = own.split_first();
+                    let argument = argument.filter(|(record, _)| self.1.contains(&fold(record).as_str()));
+                    argument.map(|(record, columns)| {
+                        let record = Expr::Identifier(record.clone());
+                        columns
+                            .iter()
+                            .fold(record, |record, column| field(record, &fold(column)))
+                    })
+                }
+                _ => None,
+            };
+            if let Some(named) = named {
+                *expr = named;
             }
             ControlFlow::Continue(())
         }
     }
-    let _ = tree.visit(&mut Fields);
+    let _ = tree.visit(&mut Fields(function, records));
 }
 
 struct Resolver<'a> {

@@ -2,7 +2,7 @@
 
 use super::fold;
 use super::relations::out_name;
-use super::whole_rows::{alias, has_outer_join, leaves};
+use super::whole_rows::{alias, has_outer_join, leaves, leaves_of};
 use crate::pg::error::{Result, SqlError};
 use crate::pg::functions::record::{COMPOSITE, RECORD};
 use crate::pg::rewrite::call;
@@ -10,7 +10,7 @@ use crate::pg::walk::{VisitMut, constraint};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint, ObjectName,
-    ObjectNamePart, Query, Select, SelectItem, SetExpr, TableFactor, Value, VisitorMut,
+    ObjectNamePart, Query, Select, SelectItem, TableFactor, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -27,8 +27,10 @@ pub(super) fn resolve(
         nullable: select.from.iter().any(has_outer_join),
         columns: &mut columns,
         row_type: &row_type,
-        depth: 0,
+        queries: 0,
+        selects: Vec::new(),
     };
+    rows.in_from(select)?;
     // The record keeps the relation's name as its own.
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(Expr::Identifier(name)) = item
@@ -80,30 +82,42 @@ struct Rows<'a> {
     nullable: bool,
     columns: &'a mut dyn FnMut(TableFactor) -> Result<Vec<String>>,
     row_type: &'a dyn Fn(&TableFactor) -> Option<[u32; 2]>,
-    /// Subqueries around the place, with columns of their own.
-    depth: usize,
-}
-
-/// Whether a query has no columns but those of the queries around.
-fn is_bare(query: &Query) -> bool {
-    query.with.is_none() && matches!(query.body.as_ref(), SetExpr::Select(select) if select.from.is_empty())
+    /// Subqueries around the place, and the relations and output columns of those of their SELECTs that it is in.
+    queries: usize,
+    selects: Vec<(Vec<TableFactor>, Vec<String>)>,
 }
 
 impl VisitorMut for Rows<'_> {
     type Break = SqlError;
 
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
-        self.depth += usize::from(!is_bare(query));
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<SqlError> {
+        self.queries += 1;
         ControlFlow::Continue(())
     }
 
-    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
-        self.depth -= usize::from(!is_bare(query));
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<SqlError> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        let factors = select.from.iter().flat_map(leaves).cloned().collect();
+        let names = select.projection.iter().filter_map(|item| match item {
+            SelectItem::ExprWithAlias { alias, .. } => Some(fold(alias)),
+            _ => None,
+        });
+        self.selects.push((factors, names.collect()));
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, _: &mut Select) -> ControlFlow<SqlError> {
+        self.selects.pop();
         ControlFlow::Continue(())
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
-        if self.depth > 0 {
+        // In ORDER BY of a subquery a name is an output column's first.
+        if self.queries != self.selects.len() {
             return ControlFlow::Continue(());
         }
         let replaced = match expr {
@@ -117,20 +131,12 @@ impl VisitorMut for Rows<'_> {
                 let FunctionArguments::List(list) = &mut function.args else {
                     return ControlFlow::Continue(());
                 };
-                let whole = list.args.iter_mut().filter_map(|argument| match argument {
-                    FunctionArg::Unnamed(argument) => Some(argument),
-                    _ => None,
-                });
-                whole.into_iter().try_fold(Some(()), |_, argument| {
-                    if let FunctionArgExpr::QualifiedWildcard(name) = argument
-                        && let [ObjectNamePart::Identifier(name)] = name.0.as_slice()
-                        && let Some(row) = self.row(&fold(name))?
-                    {
-                        *argument = FunctionArgExpr::Expr(row);
-                    }
-                    Ok(None)
-                })
+                self.arguments(&mut list.args).map(Some)
             }
+            Expr::QualifiedWildcard(name, _) => match name.0.as_slice() {
+                [ObjectNamePart::Identifier(name)] => self.row(&fold(name)).map(|found| found.map(|row| *expr = row)),
+                _ => Ok(None),
+            },
             _ => Ok(None),
         };
         match replaced {
@@ -141,6 +147,20 @@ impl VisitorMut for Rows<'_> {
 }
 
 impl Rows<'_> {
+    /// `f(t.*)`: the row as it is.
+    fn arguments(&mut self, arguments: &mut [FunctionArg]) -> Result<()> {
+        for argument in arguments {
+            if let FunctionArg::Unnamed(argument) = argument
+                && let FunctionArgExpr::QualifiedWildcard(name) = argument
+                && let [ObjectNamePart::Identifier(name)] = name.0.as_slice()
+                && let Some(row) = self.row(&fold(name))?
+            {
+                *argument = FunctionArgExpr::Expr(row);
+            }
+        }
+        Ok(())
+    }
+
     /// A row is NULL where all of its columns are, and is not where none is.
     fn all(&mut self, row: &Expr, test: fn(Box<Expr>) -> Expr) -> Result<Option<Expr>> {
         let row = match row {
@@ -185,14 +205,46 @@ impl Rows<'_> {
         Ok(())
     }
 
+    /// The rows of relations that stand before a subquery or a function in FROM, in these.
+    fn in_from(&mut self, select: &mut Select) -> Result<()> {
+        let all = std::mem::take(&mut self.factors);
+        for table in &mut select.from {
+            let joined = table.joins.iter_mut().map(|join| &mut join.relation);
+            for factor in std::iter::once(&mut table.relation).chain(joined) {
+                let before = self.factors.len();
+                let own = leaves_of(factor).count();
+                if before > 0
+                    && let ControlFlow::Break(error) = factor.visit(self)
+                {
+                    return Err(error);
+                }
+                self.factors.extend(all[before..before + own].iter().cloned());
+            }
+        }
+        self.factors = all;
+        Ok(())
+    }
+
+    /// Whether a subquery around the place has something of its own that is called so, or may have.
+    fn is_hidden(&mut self, name: &str) -> bool {
+        self.selects.iter().any(|(factors, names)| {
+            let has = |factor: &TableFactor| {
+                alias(factor).as_deref() == Some(name)
+                    || (self.columns)(factor.clone()).map_or(true, |columns| columns.iter().any(|own| own == name))
+            };
+            names.iter().any(|own| own == name) || factors.iter().any(has)
+        })
+    }
+
     /// What is called so in FROM, alone.
-    fn factor(&self, name: &str) -> Option<TableFactor> {
+    fn factor(&mut self, name: &str) -> Option<TableFactor> {
         let mut named = self
             .factors
             .iter()
             .filter(|factor| alias(factor).as_deref() == Some(name));
-        let first = named.next()?;
-        named.next().is_none().then(|| first.clone())
+        let first = named.next()?.clone();
+        let is_alone = named.next().is_none();
+        (is_alone && !self.is_hidden(name)).then_some(first)
     }
 
     /// The relation of this name and its columns; None where the name is a column's, or no relation's.

@@ -61,13 +61,17 @@ pub(super) fn factors(table: &TableWithJoins) -> impl Iterator<Item = &TableFact
 
 /// The same with those of joins in parentheses in the place of these.
 pub(crate) fn leaves(table: &TableWithJoins) -> Box<dyn Iterator<Item = &TableFactor> + '_> {
-    Box::new(factors(table).flat_map(|factor| match factor {
+    Box::new(factors(table).flat_map(leaves_of))
+}
+
+pub(super) fn leaves_of(factor: &TableFactor) -> Box<dyn Iterator<Item = &TableFactor> + '_> {
+    match factor {
         TableFactor::NestedJoin {
             table_with_joins,
             alias: None,
         } => leaves(table_with_joins),
         other => Box::new(std::iter::once(other)),
-    }))
+    }
 }
 
 struct Counted<'a> {

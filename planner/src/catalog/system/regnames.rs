@@ -4,7 +4,7 @@ use super::{INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_O
 use super::{names, relations, signatures, system_types, types};
 use crate::catalog::bind::Binder;
 use crate::pg::error::{SqlError, state};
-use tenon_storage::{Index, SqlType, TableVersion, quote};
+use tenon_storage::{Index, Object, SqlType, TableVersion, quote};
 
 /// The aliases of oid that read and print names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +113,10 @@ impl RegType {
         match self {
             Self::Class => relation(binder, name),
             Self::Type => type_oid(name).or_else(|| types::oid(binder, name)),
-            Self::Proc => signatures::oid(split(name.split('(').next()?).last()?),
+            Self::Proc => {
+                let own = || binder.function_oid(name);
+                signatures::oid(split(name.split('(').next()?).last()?).or_else(own)
+            }
             Self::Namespace => match folded(name).as_str() {
                 PG_CATALOG => Some(PG_CATALOG_OID),
                 INFORMATION_SCHEMA => Some(INFORMATION_SCHEMA_OID),
@@ -128,7 +131,13 @@ impl RegType {
         let found = match self {
             Self::Class => relation_name(binder, oid),
             Self::Type => names::format_type(oid, None).or_else(|| types::name(binder, oid)),
-            Self::Proc => signatures::name(oid),
+            Self::Proc => signatures::name(oid).or_else(|| {
+                let mut objects = binder.snapshot.objects().values();
+                objects.find_map(|object| match object {
+                    Object::Function(own) if i64::from(own.oid) == oid => Some(quote::identifier(&own.name)),
+                    _ => None,
+                })
+            }),
             Self::Namespace if oid == i64::from(PG_CATALOG_OID) => Some(PG_CATALOG.into()),
             Self::Namespace if oid == i64::from(INFORMATION_SCHEMA_OID) => Some(INFORMATION_SCHEMA.into()),
             Self::Namespace => {

@@ -4,7 +4,10 @@ use super::calls::LISTENING;
 use crate::pg::functions::notify::CHANNELS;
 use crate::pg::names::fold;
 use crate::pg::walk::Visit;
-use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, ObjectNamePart, TableAlias, TableFactor, Visitor};
+use datafusion::sql::sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, ObjectNamePart, TableAlias, TableFactor,
+    Visitor,
+};
 use std::ops::ControlFlow;
 
 /// The name of ROWS FROM, as the parser sees it.
@@ -22,7 +25,7 @@ pub(super) fn function(factor: &mut TableFactor) {
     } = factor
     {
         *factor = TableFactor::Function {
-            lateral: refers(&args.args),
+            lateral: args.args.iter().any(is_row) || refers(&args.args),
             name: unqualified(name),
             args: std::mem::take(&mut args.args),
             with_ordinality: *with_ordinality,
@@ -87,11 +90,26 @@ fn refers<T: Visit>(tree: &T) -> bool {
     impl Visitor for Finder {
         type Break = ();
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            match expr {
-                Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Subquery(_) => ControlFlow::Break(()),
-                _ => ControlFlow::Continue(()),
+            let found = match expr {
+                Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Subquery(_) | Expr::QualifiedWildcard(..) => {
+                    true
+                }
+                Expr::Function(call) => match &call.args {
+                    FunctionArguments::List(list) => list.args.iter().any(is_row),
+                    _ => false,
+                },
+                _ => false,
+            };
+            match found {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
             }
         }
     }
     tree.visit(&mut Finder).is_break()
+}
+
+/// `f(t.*)`.
+fn is_row(argument: &FunctionArg) -> bool {
+    matches!(argument, FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(_)))
 }

@@ -4,13 +4,12 @@
 use super::create;
 use super::grant::Thing;
 use super::role::rights;
-use crate::catalog::bind::{parts, undefined_function};
+use crate::catalog::bind::{argument_type, parts, undefined_function};
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::outcome::Outcome;
 use crate::pg::parse::definition::CreateFunction;
 use crate::pg::parse::{parse, parse_expression};
 use crate::pg::statement::Kind;
-use crate::pg::types::planner::sql_type;
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{Expr, ObjectName, Statement};
 use std::sync::Arc;
@@ -54,7 +53,11 @@ pub(super) fn create(session: &mut Session, declared: &CreateFunction) -> Result
         check_body(body, &returns)?;
     }
     let place = create::target(session, &declared.name, false)?;
-    let arguments: Vec<String> = declared.arguments.iter().map(|own| shown_type(&own.sql_type)).collect();
+    let arguments: Vec<String> = declared
+        .arguments
+        .iter()
+        .map(|own| argument_type(&own.sql_type))
+        .collect();
     let key = ObjectKey::Function {
         schema: place.schema.clone(),
         name: place.name.clone(),
@@ -131,16 +134,6 @@ fn check_body(body: &str, returns: &FunctionResult) -> Result<()> {
     }
 }
 
-/// A type as PostgreSQL names it among a function's arguments.
-fn shown_type(declared: &str) -> String {
-    match parse_expression(&format!("NULL::{declared}")) {
-        Ok(Expr::Cast { data_type, .. }) => {
-            sql_type(&data_type).map_or_else(|_| declared.to_lowercase(), |known| known.base_name().to_string())
-        }
-        _ => declared.to_lowercase(),
-    }
-}
-
 /// A function as something that has an owner.
 pub(super) fn thing(key: &ObjectKey, object: &Object) -> Option<Thing> {
     let ObjectKey::Function {
@@ -169,7 +162,7 @@ pub(super) fn named(session: &Session, name: &ObjectName, arguments: Option<&[St
         Some(schema) => vec![schema],
         None => session.binder().facts.path.clone(),
     };
-    let arguments = arguments.map(|types| types.iter().map(|own| shown_type(own)).collect::<Vec<_>>());
+    let arguments = arguments.map(|types| types.iter().map(|own| argument_type(own)).collect::<Vec<_>>());
     let state_now = session.state();
     let is_it = |key: &ObjectKey| match key {
         ObjectKey::Function {
@@ -212,7 +205,7 @@ pub(super) fn drop_all(
         };
         let arguments = arguments
             .as_ref()
-            .map(|types| types.iter().map(|own| shown_type(own)).collect::<Vec<_>>());
+            .map(|types| types.iter().map(|own| argument_type(own)).collect::<Vec<_>>());
         let state_now = session.state();
         let is_it = |key: &&ObjectKey| match key {
             ObjectKey::Function {
