@@ -9,8 +9,8 @@ use crate::pg::rewrite::call;
 use crate::pg::walk::{VisitMut, constraint};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CaseWhen, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint, ObjectName,
-    ObjectNamePart, Query, Select, SelectItem, TableFactor, Value, VisitorMut,
+    BinaryOperator, CaseWhen, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
+    JoinConstraint, ObjectName, ObjectNamePart, Query, Select, SelectItem, TableFactor, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -82,7 +82,7 @@ struct Rows<'a> {
     nullable: bool,
     columns: &'a mut dyn FnMut(TableFactor) -> Result<Vec<String>>,
     row_type: &'a dyn Fn(&TableFactor) -> Option<[u32; 2]>,
-    /// Subqueries around the place, and the relations and output columns of those of their SELECTs that it is in.
+    /// Subqueries around the place, and of those of their SELECTs that it is in the relations, and the output columns that they group by.
     queries: usize,
     selects: Vec<(Vec<TableFactor>, Vec<String>)>,
 }
@@ -102,8 +102,13 @@ impl VisitorMut for Rows<'_> {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
         let factors = select.from.iter().flat_map(leaves).cloned().collect();
+        // In GROUP BY alone a name may be an output column's.
+        let keys: Vec<String> = match &select.group_by {
+            GroupByExpr::Expressions(keys, _) => keys.iter().filter_map(name_of).collect(),
+            GroupByExpr::All(_) => Vec::new(),
+        };
         let names = select.projection.iter().filter_map(|item| match item {
-            SelectItem::ExprWithAlias { alias, .. } => Some(fold(alias)),
+            SelectItem::ExprWithAlias { alias, .. } => Some(fold(alias)).filter(|name| keys.contains(name)),
             _ => None,
         });
         self.selects.push((factors, names.collect()));
