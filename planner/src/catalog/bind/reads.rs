@@ -110,6 +110,14 @@ fn columns_of(plan: &LogicalPlan, name: &TableReference) -> BTreeSet<String> {
     used
 }
 
+/// The same with those that it gives.
+pub(super) fn uses(plan: &LogicalPlan, name: &TableReference) -> BTreeSet<String> {
+    let mut used = BTreeSet::new();
+    let given = trace(plan, name, &[], &mut used);
+    used.extend(given.into_iter().flatten());
+    used
+}
+
 /// Which columns of the relation a plan's own columns are, where it hands them on as they are.
 type Lineage = Vec<Option<String>>;
 

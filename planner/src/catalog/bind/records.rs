@@ -11,8 +11,9 @@ use crate::pg::rewrite::{call, output_name, repeated_name};
 use crate::pg::walk::{VisitMut, replace};
 use crate::pg::walk::{null, taken};
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query, Select,
-    SelectItem, SetExpr, TableFactor, TableWithJoins, Value, VisitorMut,
+    AccessExpr, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
+    ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins,
+    Value, VisitorMut, WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;
 use tenon_storage::SqlType;
@@ -375,6 +376,20 @@ impl Resolver<'_> {
         }
         if let Some(SqlType::Composite(of)) = self.type_in(from, record) {
             return Some(of.attributes().iter().map(|own| item(&own.name)).collect());
+        }
+        // The row of a relation.
+        if let Expr::Identifier(name) = record
+            && from
+                .iter()
+                .flat_map(factors)
+                .any(|factor| alias(factor) == Some(fold(name)))
+        {
+            let name = ObjectName(vec![ObjectNamePart::Identifier(name.clone())]);
+            let kind = SelectItemQualifiedWildcardKind::ObjectName(name);
+            return Some(vec![SelectItem::QualifiedWildcard(
+                kind,
+                WildcardAdditionalOptions::default(),
+            )]);
         }
         let values = match record {
             Expr::Tuple(values) => values.len(),

@@ -1,10 +1,11 @@
 //! Views: stored as text, planned where they are used, in the snapshot of the query.
 
-use super::Binder;
+use super::{Binder, reads};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::identity::Acting;
 use crate::pg::parse::parse_query;
 use crate::pg::rewrite::rewrite;
+use datafusion::common::TableReference;
 use datafusion::datasource::{ViewTable, provider_as_source};
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, TableSource};
 use datafusion::prelude::Expr;
@@ -25,6 +26,19 @@ pub(super) fn source(binder: &Binder, view: &View) -> Result<Arc<dyn TableSource
         plan,
         Some(view.sql.clone()),
     ))))
+}
+
+impl Binder {
+    /// A view's query, whoever may read what it reads.
+    pub(crate) fn view_query(&self, mut query: Box<ast::Query>) -> Result<LogicalPlan> {
+        rewrite(&mut query);
+        self.clone().trusted().plan(ast::Statement::Query(query), Vec::new())
+    }
+}
+
+/// Whether a query uses a column of a relation.
+pub(crate) fn uses_column(plan: &LogicalPlan, (schema, name): (&str, &str), column: &str) -> bool {
+    reads::uses(plan, &TableReference::partial(schema, name)).contains(column)
 }
 
 /// The view's query, its columns named as when it was created.

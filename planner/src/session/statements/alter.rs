@@ -2,7 +2,7 @@
 
 use super::constraints::{self, Checks};
 use super::role::rights;
-use super::{column, create, declared, defaults, owner, partition, references, residence, row_types, view};
+use super::{column, create, declared, defaults, owner, partition, references, residence, row_types, view, view_texts};
 use crate::catalog::bind::{Target, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
@@ -136,6 +136,8 @@ fn set_schema(session: &mut Session, relation: &Relation, place: &mut Target, to
         transaction.move_relation(&sequence.schema_name, &sequence.name, to, &sequence.name)?;
     }
     transaction.move_relation(&place.schema, &place.name, to, &place.name)?;
+    drop(transaction);
+    view_texts::moved(session, (&place.schema, &place.name), (to, &place.name))?;
     place.schema = to.to_string();
     Ok(())
 }
@@ -153,6 +155,7 @@ async fn one(
             let (RenameTableNameKind::As(to) | RenameTableNameKind::To(to)) = table_name;
             let to = super::last(to);
             transaction.lock().rename_relation(schema, name, &to)?;
+            view_texts::moved(session, (schema, name), (schema, &to))?;
             place.name = to;
         }
         AlterTableOperation::RenameConstraint { old_name, new_name } => {
@@ -166,11 +169,14 @@ async fn one(
             old_column_name,
             new_column_name,
         } => {
-            if relation.as_table().is_none() {
-                return Err(SqlError::unsupported("renaming a view's column"));
-            }
             let (from, to) = (fold(old_column_name), fold(new_column_name));
+            if relation.as_view().is_some() {
+                view_texts::column_renamed(session, place, &from)?;
+                transaction.lock().rename_view_column(schema, name, &from, &to)?;
+                return Ok(());
+            }
             let checks = checks(session, schema, name);
+            view_texts::column_renamed(session, place, &from)?;
             transaction.lock().rename_column(schema, name, &from, &to)?;
             let state_now = session.state();
             if let Some(table) = state_now.table(schema, name) {

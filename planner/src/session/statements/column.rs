@@ -252,7 +252,7 @@ async fn retype(
         let message = "cannot alter type of a column used by a generated column";
         return Err(SqlError::unsupported_as(message));
     }
-    if let Some(view) = super::drop::readers(&session.state(), &place.schema, &place.name).first() {
+    if let Some(view) = super::drop::readers_of_column(session, &place.schema, &place.name, &own.name).first() {
         let message = "cannot alter type of a column used by a view or rule";
         let detail = format!("rule _RETURN on view {} depends on column \"{}\"", view.1, own.name);
         return Err(SqlError::unsupported_as(message).detail(detail));
@@ -446,6 +446,8 @@ pub(super) fn remove(session: &mut Session, place: &Target, column: &str, cascad
             remove(session, place, &other, cascade)?;
         }
     }
+    super::drop::release_column(session, place, column, cascade)?;
+    super::view_texts::column_dropped(session, place, column)?;
     references::release_column(session, place, column, cascade)?;
     drop_dependents(session, place, column)?;
     let (schema, name) = (place.schema.as_str(), place.name.as_str());

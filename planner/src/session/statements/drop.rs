@@ -1,8 +1,8 @@
 //! DROP TABLE, VIEW, SCHEMA and INDEX; TRUNCATE.
 
 use super::role::rights;
-use super::{partition, references, row_types};
-use crate::catalog::bind::{fold, named_sequence, undefined};
+use super::{partition, references, row_types, view_texts};
+use crate::catalog::bind::{Target, fold, named_sequence, undefined};
 use crate::catalog::rights::Rights;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
@@ -43,6 +43,43 @@ pub(super) fn readers(snapshot: &DatabaseState, schema: &str, name: &str) -> Vec
     out
 }
 
+/// The views that use a column of a relation.
+pub(super) fn readers_of_column(session: &Session, schema: &str, name: &str, column: &str) -> Vec<(String, String)> {
+    let snapshot = session.state();
+    let mut found = readers(&snapshot, schema, name);
+    found.retain(|view| view_texts::uses(session, view, (schema, name), column));
+    found
+}
+
+/// Lets go of a column for its being dropped: with `cascade` the views that use it are dropped.
+pub(super) fn release_column(session: &mut Session, place: &Target, column: &str, cascade: bool) -> Result<()> {
+    let views = readers_of_column(session, &place.schema, &place.name, column);
+    if !cascade && !views.is_empty() {
+        let snapshot = session.state();
+        let kind = |schema: &str, view: &str| snapshot.relation(schema, view).map_or("view", Relation::kind);
+        let dependents = views
+            .iter()
+            .map(|(schema, view)| format!("{} {view}", kind(schema, view)));
+        let dependents: Vec<String> = dependents.collect();
+        return Err(depended_on(
+            &format!("column {column} of table {}", place.name),
+            &dependents,
+        ));
+    }
+    drop_views(session, views)
+}
+
+/// Drops views on which others may depend.
+fn drop_views(session: &mut Session, views: Vec<(String, String)>) -> Result<()> {
+    for (schema, view) in views {
+        if let Some(relation) = session.state().relation(&schema, &view) {
+            session.notice(format!("drop cascades to {} {view}", relation.kind()));
+            drop_relation(session, &schema, &view, true, &[])?;
+        }
+    }
+    Ok(())
+}
+
 /// Drops a relation and, with `cascade`, the views that read it and the foreign keys that reference it. The statement drops
 /// those of the tables `along` anyway.
 fn drop_relation(session: &mut Session, schema: &str, name: &str, cascade: bool, along: &[u32]) -> Result<()> {
@@ -62,12 +99,7 @@ fn drop_relation(session: &mut Session, schema: &str, name: &str, cascade: bool,
         return Err(depended_on(&format!("{kind} {name}"), &dependents));
     }
     references::drop_all(session, &constraints)?;
-    for (schema, view) in views {
-        if let Some(relation) = session.state().relation(&schema, &view) {
-            session.notice(format!("drop cascades to {} {view}", relation.kind()));
-            drop_relation(session, &schema, &view, true, &[])?;
-        }
-    }
+    drop_views(session, views)?;
     session.transaction()?.lock().drop_relation(schema, name)?;
     Ok(())
 }

@@ -67,6 +67,7 @@ mod updatable;
 mod upsert;
 mod value_rows;
 mod view;
+mod view_texts;
 pub(crate) mod with;
 mod xmax;
 

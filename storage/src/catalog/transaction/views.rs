@@ -4,7 +4,7 @@ use super::Transaction;
 use crate::catalog::rights::Secured;
 use crate::catalog::state::{CheckOption, Relation, View};
 use crate::error::{ErrorKind, Result, StorageError};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use std::sync::Arc;
 
 impl Transaction {
@@ -31,6 +31,58 @@ impl Transaction {
         let oid = relation.oid();
         self.touch(&relation).rewritten = true;
         self.put(view(oid, schema, name, sql, columns));
+        Ok(())
+    }
+
+    /// Another text for the query of a view, or of a materialized one, that gives the same.
+    pub fn set_query(&mut self, schema: &str, name: &str, sql: &str) -> Result<()> {
+        match self.relation(schema, name)? {
+            Relation::Table(_) => self.redefine(schema, name, |definition| {
+                definition.query = Some(sql.into());
+                Ok(())
+            }),
+            relation => {
+                if let Relation::View(view) = &relation {
+                    self.touch(&relation).rewritten = true;
+                    self.put(Relation::View(Arc::new(View {
+                        sql: sql.into(),
+                        ..(**view).clone()
+                    })));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    pub fn rename_view_column(&mut self, schema: &str, name: &str, column: &str, to: &str) -> Result<()> {
+        let relation = self.relation(schema, name)?;
+        let Relation::View(view) = &relation else {
+            return Err(StorageError::new(
+                ErrorKind::WrongObjectType,
+                format!("\"{name}\" is not a view"),
+            ));
+        };
+        let Ok(at) = view.schema.index_of(column) else {
+            let message = format!("column \"{column}\" does not exist");
+            return Err(StorageError::new(ErrorKind::UndefinedColumn, message));
+        };
+        if view.schema.index_of(to).is_ok() {
+            let message = format!("column \"{to}\" of relation \"{name}\" already exists");
+            return Err(StorageError::new(ErrorKind::DuplicateColumn, message));
+        }
+        let fields = view.schema.fields().iter().enumerate();
+        let fields: Vec<Field> = fields
+            .map(|(index, field)| match index == at {
+                true => field.as_ref().clone().with_name(to),
+                false => field.as_ref().clone(),
+            })
+            .collect();
+        let columns = Arc::new(Schema::new_with_metadata(fields, view.schema.metadata().clone()));
+        self.touch(&relation).rewritten = true;
+        self.put(Relation::View(Arc::new(View {
+            schema: columns,
+            ..(**view).clone()
+        })));
         Ok(())
     }
 
