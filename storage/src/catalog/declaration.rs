@@ -84,6 +84,9 @@ pub struct Check {
     pub name: String,
     /// The condition as SQL text.
     pub condition: String,
+    /// It was added NOT VALID, and the rows that were there have not been checked.
+    #[serde(default)]
+    pub not_valid: bool,
 }
 
 /// Whether a table's columns are kept in a GPU's memory.

@@ -18,6 +18,7 @@ struct Shown<'a> {
     table: u32,
     domain: u32,
     condition: &'a str,
+    not_valid: bool,
 }
 
 /// An oid for what storage gives none: a part of the object with this oid. No other object's, as long as there are fewer than
@@ -45,6 +46,7 @@ fn all(binder: &Binder) -> Vec<Shown<'_>> {
             table: relation.oid(),
             domain: 0,
             condition: &check.condition,
+            not_valid: check.not_valid,
         })
     });
     let domains = binder.snapshot.objects().values().filter_map(|object| match object {
@@ -59,6 +61,7 @@ fn all(binder: &Binder) -> Vec<Shown<'_>> {
             table: 0,
             domain: of.oid,
             condition,
+            not_valid: false,
         })
     });
     of_tables.chain(of_domains).collect()
@@ -74,7 +77,7 @@ pub(super) fn constraints(binder: &Binder) -> Vec<Row> {
             "contype": "c",
             "condeferrable": false,
             "condeferred": false,
-            "convalidated": true,
+            "convalidated": !shown.not_valid,
             "conrelid": shown.table,
             "contypid": shown.domain,
             "conindid": 0_i64,
@@ -220,5 +223,6 @@ pub(super) fn definition(binder: &Binder, oid: i64) -> Option<String> {
         return Some((*shipped).to_string());
     }
     let shown = all(binder).into_iter().find(|shown| i64::from(shown.oid) == oid)?;
-    Some(format!("CHECK (({}))", shown.condition))
+    let not_valid = if shown.not_valid { " NOT VALID" } else { "" };
+    Some(format!("CHECK (({})){not_valid}", shown.condition))
 }

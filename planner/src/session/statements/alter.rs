@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTableOperation, CheckConstraint, DropBehavior, Ident, RenameTableNameKind,
     TableConstraint,
 };
+use std::sync::Arc;
 use tenon_storage::{Check, IndexDef, Relation, privilege};
 
 pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome> {
@@ -294,6 +295,10 @@ async fn one(
             constraint: TableConstraint::ForeignKey(key),
             not_valid,
         } => return references::add(session, place, key, !not_valid).await,
+        AlterTableOperation::AddConstraint {
+            constraint: TableConstraint::Check(check),
+            not_valid: true,
+        } => return add_check_unchecked(session, schema, name, check),
         AlterTableOperation::AddConstraint { constraint, .. } => {
             return constraint_added(session, schema, name, constraint).await;
         }
@@ -335,6 +340,27 @@ pub(super) async fn add_unique(session: &mut Session, schema: &str, name: &str, 
     .await
 }
 
+/// Adds a CHECK that the rows there need not satisfy.
+fn add_check_unchecked(session: &mut Session, schema: &str, name: &str, declared: &CheckConstraint) -> Result<()> {
+    let (binder, state) = (session.binder(), session.state());
+    let table = state
+        .table(schema, name)
+        .ok_or_else(|| crate::catalog::bind::undefined(Some(schema), name))?;
+    let definition = table.definition();
+    let mut check = constraints::check(
+        &binder,
+        declared,
+        None,
+        name,
+        None,
+        &definition.schema,
+        &definition.checks,
+    )?;
+    check.not_valid = true;
+    session.transaction()?.lock().add_check(schema, name, check)?;
+    Ok(())
+}
+
 /// Adds a CHECK that the rows there satisfy.
 pub(super) async fn add_check(
     session: &mut Session,
@@ -360,12 +386,19 @@ pub(super) async fn add_check(
     )?;
     let constraint = check.name.clone();
     session.transaction()?.lock().add_check(schema, name, check)?;
-    let state = session.state();
+    verify_checks(session, schema, name, &constraint).await
+}
+
+/// Fails where a row of a table violates one of its conditions; the error says that it is this one.
+pub(super) async fn verify_checks(session: &Session, schema: &str, name: &str, constraint: &str) -> Result<()> {
+    let (binder, state) = (session.binder(), session.state());
     let table = state
         .table(schema, name)
         .ok_or_else(|| crate::catalog::bind::undefined(Some(schema), name))?;
+    let mut definition = (**table.definition()).clone();
+    definition.checks.retain(|check| check.name == constraint);
     let (checks, segments) = (
-        Checks::of(session, &binder, table.definition())?,
+        Checks::of(session, &binder, &Arc::new(definition))?,
         table.segments().clone(),
     );
     let violated = run::background(&session.engine, async move { checks.verify(&segments) }).await;

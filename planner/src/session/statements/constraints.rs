@@ -330,6 +330,7 @@ pub(super) fn check(
     Ok(Check {
         name,
         condition: declared.expr.to_string(),
+        not_valid: false,
     })
 }
 
@@ -371,6 +372,7 @@ pub(super) fn renamed(checks: &[Check], from: &str, to: &str) -> Result<Vec<Chec
         Ok(Check {
             name: check.name.clone(),
             condition: condition.to_string(),
+            not_valid: check.not_valid,
         })
     };
     checks.iter().map(change).collect()

@@ -5,7 +5,7 @@ use super::unique::Unique;
 use super::{constraints, defaults, references};
 use crate::catalog::bind::{fold, parts};
 use crate::catalog::services::Work;
-use crate::pg::error::{Result, SqlError, state};
+use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::errors::from_datafusion;
 use crate::pg::outcome::Outcome;
 use crate::session::Session;
@@ -48,7 +48,8 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
         let message = "CREATE INDEX CONCURRENTLY cannot run inside a transaction block";
         return Err(SqlError::new(state::ACTIVE_SQL_TRANSACTION, message));
     }
-    let expressions = is_expression(create);
+    let other = other_method(create)?;
+    let expressions = other.is_some() || is_expression(create);
     let def = match expressions {
         true => IndexDef {
             name: index_name(create)?,
@@ -83,6 +84,12 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
     }
     if expressions {
         on_expressions(session, create, &schema, &table, def.name).await?;
+        if let Some(method) = other {
+            session.warn(
+                SqlState("01000"),
+                format!("there is no access method \"{method}\": the index is kept, and no query reads it"),
+            );
+        }
         return tag();
     }
     if def.unique {
@@ -103,6 +110,22 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
     })
     .await?;
     tag()
+}
+
+/// An access method that there is not, by which queries would be faster and no other: its index is kept like one on expressions.
+fn other_method(create: &CreateIndex) -> Result<Option<&'static str>> {
+    let method = match &create.using {
+        Some(IndexType::GIN) => "gin",
+        Some(IndexType::GiST) => "gist",
+        Some(IndexType::SPGiST) => "spgist",
+        Some(IndexType::BRIN) => "brin",
+        _ => return Ok(None),
+    };
+    if create.unique {
+        let message = format!("access method \"{method}\" does not support unique indexes");
+        return Err(SqlError::unsupported_as(&message));
+    }
+    Ok(Some(method))
 }
 
 /// What the statement declares; 0A000 for what Tenon does not have.

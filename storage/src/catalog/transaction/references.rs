@@ -78,6 +78,10 @@ impl Transaction {
         self.redefine(schema, table, |definition| {
             let keys = definition.foreign_keys.iter_mut();
             keys.filter(|key| key.name == name).for_each(|key| key.validated = true);
+            let checks = definition.checks.iter_mut();
+            checks
+                .filter(|check| check.name == name)
+                .for_each(|check| check.not_valid = false);
             Ok(())
         })
     }

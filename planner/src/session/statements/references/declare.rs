@@ -1,5 +1,6 @@
 //! FOREIGN KEY as CREATE TABLE and ALTER TABLE declare it, and VALIDATE CONSTRAINT.
 
+use super::super::alter;
 use super::check::validate;
 use super::keys::form;
 use crate::catalog::bind::{Target, fold, undefined};
@@ -65,7 +66,14 @@ pub(in crate::session::statements) async fn validate_constraint(
             transaction.lock().set_validated(&place.schema, &place.name, name)?;
             Ok(())
         }
-        None if definition.checks.iter().any(|check| check.name == name) => Ok(()),
+        None if let Some(check) = definition.checks.iter().find(|check| check.name == name) => {
+            if check.not_valid {
+                alter::verify_checks(session, &place.schema, &place.name, name).await?;
+                let transaction = session.transaction()?;
+                transaction.lock().set_validated(&place.schema, &place.name, name)?;
+            }
+            Ok(())
+        }
         None => {
             let of = format!("constraint \"{name}\" of relation \"{}\"", place.name);
             Err(match definition.constraints().any(|own| own == name) {
