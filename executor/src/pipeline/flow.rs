@@ -347,7 +347,7 @@ impl Flow {
         let Source::Scan(scan) = self.source else { return false };
         let segments = fragment.scans[scan].table.segments();
         let (_, others) = segments.split_last().unzip();
-        let is_even = |segment: &Arc<Segment>| segment.rows() as u32 % PIPELINE_TILE == 0;
+        let is_even = |segment: &Arc<Segment>| (segment.rows() as u32).is_multiple_of(PIPELINE_TILE);
         self.is_whole() && others.is_some_and(|others: &[Arc<Segment>]| others.iter().all(is_even))
     }
 

@@ -119,7 +119,7 @@ pub(super) fn uses(session: &Session, (schema, view): &(String, String), relatio
             let is_said = text
                 .split(|c: char| !c.is_alphanumeric() && c != '_')
                 .any(|word| word == column);
-            uses_column(&plan, relation, column) && !(is_new && !is_said)
+            (is_said || !is_new) && uses_column(&plan, relation, column)
         }
         // What joins by all columns of one name would not miss it.
         (_, 0) => text.contains("NATURAL") || shown_now.iter().take(width).any(|field| field.name().contains(UNNAMED)),
