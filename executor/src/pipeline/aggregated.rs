@@ -9,7 +9,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::EmitTo;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
-use super::flow::Col;
+use super::col::Col;
 use super::group::{AggregateState, Values};
 use super::result::state_columns;
 use crate::codegen::{Given, Translated, c_number};

@@ -16,8 +16,9 @@ use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::windows::BoundedWindowAggExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
+use super::col::Col;
 use super::exec::OffloadExec;
-use super::flow::{Col, Flow};
+use super::flow::Flow;
 use super::fragment::{Fragment, Scan, Source};
 use super::group::{Steps, group};
 use super::join::{self, Test};

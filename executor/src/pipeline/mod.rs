@@ -10,6 +10,7 @@
 
 mod aggregated;
 mod attempt;
+mod col;
 mod columns;
 mod compile;
 mod compiled;
@@ -22,6 +23,7 @@ mod join;
 mod kept;
 mod layout;
 mod made;
+mod order_steps;
 mod orders;
 mod passes;
 mod prepare;

@@ -19,7 +19,8 @@ use tenon_gpu::primitives::sort::{SortOptions, sort_indices, sort_pairs};
 use tenon_gpu::{Device, Event, GpuError, Result, Stream};
 
 use super::columns::{TableColumn, Tiles, table_columns, table_tiles, with_room};
-use super::fragment::{ArraySpec, Fragment, Input, Order, Pipeline, Scan, Source, Step, Sums};
+use super::fragment::{ArraySpec, Fragment, Input, Pipeline, Scan, Source, Step};
+use super::order_steps::{Order, Sums};
 use super::orders::TableOrder;
 use super::passes::Stage;
 use super::sorted;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 
 use super::super::aggregated::{Aggregated, Cell};
-use super::super::flow::{Col, Flow};
+use super::super::col::Col;
+use super::super::flow::Flow;
 use super::super::fragment::{Fragment, Input, Source};
 use super::{Grouping, Groups, Key, KeyLocation};
 use crate::aggregate::GroupSpec;

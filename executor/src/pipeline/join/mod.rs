@@ -17,8 +17,9 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::ColumnIndex;
 
+use super::col::Col;
 use super::compile;
-use super::flow::{Col, Flow};
+use super::flow::Flow;
 use super::fragment::{Fragment, Input};
 use super::made::Made;
 use super::passes::{Passes, joined};

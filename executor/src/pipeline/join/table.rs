@@ -10,8 +10,9 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::Column;
 use tenon_storage::TableVersion;
 
+use super::super::col::Col;
 use super::super::compile;
-use super::super::flow::{Col, Flow};
+use super::super::flow::Flow;
 use super::super::fragment::{Fragment, Input};
 use super::super::made::Made;
 use super::super::passes::{ScanColumn, Stage};

@@ -10,7 +10,8 @@ use datafusion::common::{Result, internal_err};
 use tenon_gpu::memory::{DeviceBuffer, Element};
 
 use super::super::aggregated::{Aggregated, Cell};
-use super::super::flow::{Col, Flow, codes};
+use super::super::col::Col;
+use super::super::flow::{Flow, codes};
 use super::super::fragment::{Fragment, Input};
 use super::super::passes::ScanColumn;
 use super::super::result::at_positions;

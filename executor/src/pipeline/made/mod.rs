@@ -8,7 +8,8 @@ use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::Result;
 use tenon_gpu::memory::DeviceBuffer;
 
-use super::flow::{Col, Flow};
+use super::col::Col;
+use super::flow::Flow;
 use super::fragment::{Fragment, Input, ROWS_MAX};
 use super::passes::Stage;
 use super::run::Running;

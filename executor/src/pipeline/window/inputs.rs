@@ -5,7 +5,8 @@ use std::sync::Arc;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::super::aggregated::Cell;
-use super::super::flow::{Col, Flow};
+use super::super::col::Col;
+use super::super::flow::Flow;
 use super::super::fragment::{Fragment, Input};
 use super::super::group::{AggregateState, Cells, Distincts, How, Update, update};
 use super::function::Function;

@@ -7,7 +7,8 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::Column;
 
 use super::super::aggregated::Aggregated;
-use super::super::flow::{Col, Flow};
+use super::super::col::Col;
+use super::super::flow::Flow;
 use super::super::fragment::{Fragment, Input};
 use super::super::group::AggregateState;
 use super::function::{Bound, By, Frame, Function, Number, Way};

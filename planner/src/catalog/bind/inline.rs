@@ -5,7 +5,7 @@
 //! other.
 
 use super::composite::parsed;
-use super::{Binder, fold, hygiene, outer_aggregates, parts, records};
+use super::{Binder, argument_fields, fold, hygiene, outer_aggregates, parts};
 use crate::catalog::rights::Rights;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::aggregate::names::has_aggregate;
@@ -386,7 +386,7 @@ impl Inliner<'_> {
             };
             rewrite(&mut query);
             let records = self.records(&function, &query);
-            records::name_fields(&mut query, &function.name, &records);
+            argument_fields::resolve(&mut query, &function.name, &records);
             self.calls.set(self.calls.get() + 1);
             let number = self.calls.get() * (DEPTH_MAX + 1) + self.depth;
             hygiene::part(self.binder, &mut query, &mut values, &self.scopes, number)?;

@@ -1,6 +1,7 @@
 //! Names to tables, views and functions: the planner's view of one snapshot through one session's search path.
 
 mod aliases;
+mod argument_fields;
 mod column_names;
 mod composite;
 mod determined;

@@ -1,8 +1,11 @@
 //! ALTER TABLE, VIEW, MATERIALIZED VIEW, INDEX and SEQUENCE.
 
-use super::constraints::{self, Checks};
+use super::constraints;
 use super::role::rights;
-use super::{column, create, declared, defaults, owner, partition, references, residence, row_types, view, view_texts};
+use super::{
+    check_constraints, column, create, declared, defaults, owner, partition, references, residence, row_types, view,
+    view_texts,
+};
 use crate::catalog::bind::{Target, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
@@ -10,10 +13,8 @@ use crate::pg::parse::definition::{Action, Alter, AlterKind, ColumnChange};
 use crate::session::Session;
 use crate::session::run;
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTableOperation, CheckConstraint, DropBehavior, Ident, RenameTableNameKind,
-    TableConstraint,
+    AlterColumnOperation, AlterTableOperation, DropBehavior, RenameTableNameKind, TableConstraint,
 };
-use std::sync::Arc;
 use tenon_storage::{Check, IndexDef, Relation, privilege};
 
 pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome> {
@@ -298,7 +299,7 @@ async fn one(
         AlterTableOperation::AddConstraint {
             constraint: TableConstraint::Check(check),
             not_valid: true,
-        } => return add_check_unchecked(session, schema, name, check),
+        } => return check_constraints::add_unchecked(session, schema, name, check),
         AlterTableOperation::AddConstraint { constraint, .. } => {
             return constraint_added(session, schema, name, constraint).await;
         }
@@ -313,7 +314,7 @@ async fn constraint_added(session: &mut Session, schema: &str, name: &str, const
             let unique = constraints::unique(&unique.columns, unique.name.as_ref(), unique.nulls_distinct)?;
             add_unique(session, schema, name, unique).await
         }
-        TableConstraint::Check(check) => add_check(session, schema, name, check, None, None).await,
+        TableConstraint::Check(check) => check_constraints::add(session, schema, name, check, None, None).await,
         TableConstraint::PrimaryKey(key) => {
             let columns = key.columns.iter().map(create::key_column).collect::<Result<Vec<_>>>()?;
             add_primary_key(session, schema, name, columns, key.name.as_ref().map(fold)).await
@@ -338,77 +339,6 @@ pub(super) async fn add_unique(session: &mut Session, schema: &str, name: &str, 
         Ok(())
     })
     .await
-}
-
-/// Adds a CHECK that the rows there need not satisfy.
-fn add_check_unchecked(session: &mut Session, schema: &str, name: &str, declared: &CheckConstraint) -> Result<()> {
-    let (binder, state) = (session.binder(), session.state());
-    let table = state
-        .table(schema, name)
-        .ok_or_else(|| crate::catalog::bind::undefined(Some(schema), name))?;
-    let definition = table.definition();
-    let mut check = constraints::check(
-        &binder,
-        declared,
-        None,
-        name,
-        None,
-        &definition.schema,
-        &definition.checks,
-    )?;
-    check.not_valid = true;
-    session.transaction()?.lock().add_check(schema, name, check)?;
-    Ok(())
-}
-
-/// Adds a CHECK that the rows there satisfy.
-pub(super) async fn add_check(
-    session: &mut Session,
-    schema: &str,
-    name: &str,
-    declared: &CheckConstraint,
-    own: Option<&Ident>,
-    column: Option<&str>,
-) -> Result<()> {
-    let (binder, state) = (session.binder(), session.state());
-    let table = state
-        .table(schema, name)
-        .ok_or_else(|| crate::catalog::bind::undefined(Some(schema), name))?;
-    let definition = table.definition();
-    let check = constraints::check(
-        &binder,
-        declared,
-        own,
-        name,
-        column,
-        &definition.schema,
-        &definition.checks,
-    )?;
-    let constraint = check.name.clone();
-    session.transaction()?.lock().add_check(schema, name, check)?;
-    verify_checks(session, schema, name, &constraint).await
-}
-
-/// Fails where a row of a table violates one of its conditions; the error says that it is this one.
-pub(super) async fn verify_checks(session: &Session, schema: &str, name: &str, constraint: &str) -> Result<()> {
-    let (binder, state) = (session.binder(), session.state());
-    let table = state
-        .table(schema, name)
-        .ok_or_else(|| crate::catalog::bind::undefined(Some(schema), name))?;
-    let mut definition = (**table.definition()).clone();
-    definition.checks.retain(|check| check.name == constraint);
-    let (checks, segments) = (
-        Checks::of(session, &binder, &Arc::new(definition))?,
-        table.segments().clone(),
-    );
-    let violated = run::background(&session.engine, async move { checks.verify(&segments) }).await;
-    violated.map_err(|error| match error.state {
-        state::CHECK_VIOLATION => {
-            let message = format!("check constraint \"{constraint}\" of relation \"{name}\" is violated by some row");
-            SqlError::new(state::CHECK_VIOLATION, message)
-        }
-        _ => error,
-    })
 }
 
 /// Checks the rows that are there on the query threads.

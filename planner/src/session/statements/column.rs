@@ -5,7 +5,9 @@
 use super::constraints::{self, Checks};
 use super::declared::{self, Declared};
 use super::drop::depended_on;
-use super::{alter, defaults, generated, insert, partition, query, references, row_types, select, sequence};
+use super::{
+    alter, check_constraints, defaults, generated, insert, partition, query, references, row_types, select, sequence,
+};
 use crate::catalog::bind::Target;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::definition::{ColumnChange, SequenceOptions};
@@ -115,7 +117,7 @@ pub(super) async fn add(session: &mut Session, place: &Target, column: ColumnDef
         alter::add_unique(session, &place.schema, &place.name, unique).await?;
     }
     for (own, check) in declared.checks {
-        alter::add_check(session, &place.schema, &place.name, &check, own.as_ref(), Some(&name)).await?;
+        check_constraints::add(session, &place.schema, &place.name, &check, own.as_ref(), Some(&name)).await?;
     }
     for key in &declared.foreign_keys {
         references::add(session, place, key, true).await?;

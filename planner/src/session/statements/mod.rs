@@ -6,6 +6,7 @@ mod anonymous;
 mod arguments;
 mod assign;
 mod change;
+mod check_constraints;
 mod column;
 mod comment;
 mod composite;

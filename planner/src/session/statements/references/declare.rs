@@ -1,6 +1,6 @@
 //! FOREIGN KEY as CREATE TABLE and ALTER TABLE declare it, and VALIDATE CONSTRAINT.
 
-use super::super::alter;
+use super::super::check_constraints;
 use super::check::validate;
 use super::keys::form;
 use crate::catalog::bind::{Target, fold, undefined};
@@ -68,7 +68,7 @@ pub(in crate::session::statements) async fn validate_constraint(
         }
         None if let Some(check) = definition.checks.iter().find(|check| check.name == name) => {
             if check.not_valid {
-                alter::verify_checks(session, &place.schema, &place.name, name).await?;
+                check_constraints::verify(session, &place.schema, &place.name, name).await?;
                 let transaction = session.transaction()?;
                 transaction.lock().set_validated(&place.schema, &place.name, name)?;
             }
