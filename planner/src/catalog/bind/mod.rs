@@ -33,7 +33,6 @@ pub(crate) use composite::parsed as parsed_type;
 pub(crate) use functions::argument_type;
 pub(crate) use inline::{DomainCondition, conditions_of, undefined_function, with_value};
 pub(crate) use lookup::{Names, Target, relation_named, undefined};
-pub(crate) use view::uses_column;
 
 use crate::catalog::files;
 use crate::catalog::services::Services;

@@ -34,11 +34,11 @@ impl Binder {
         rewrite(&mut query);
         self.clone().trusted().plan(ast::Statement::Query(query), Vec::new())
     }
-}
 
-/// Whether a query uses a column of a relation.
-pub(crate) fn uses_column(plan: &LogicalPlan, (schema, name): (&str, &str), column: &str) -> bool {
-    reads::uses(plan, &TableReference::partial(schema, name)).contains(column)
+    /// Whether a query uses a column of a relation.
+    pub(crate) fn uses_column(plan: &LogicalPlan, (schema, name): (&str, &str), column: &str) -> bool {
+        reads::uses(plan, &TableReference::partial(schema, name)).contains(column)
+    }
 }
 
 /// The view's query, its columns named as when it was created.

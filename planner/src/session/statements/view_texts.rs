@@ -5,7 +5,7 @@
 //! whose columns are, the alias says what they were called.
 
 use super::drop::{readers, readers_of_column};
-use crate::catalog::bind::{Target, fold, uses_column};
+use crate::catalog::bind::{Binder, Target, fold};
 use crate::pg::error::Result;
 use crate::pg::parse::parse_query;
 use crate::pg::walk::VisitMut;
@@ -119,7 +119,7 @@ pub(super) fn uses(session: &Session, (schema, view): &(String, String), relatio
             let is_said = text
                 .split(|c: char| !c.is_alphanumeric() && c != '_')
                 .any(|word| word == column);
-            (is_said || !is_new) && uses_column(&plan, relation, column)
+            (is_said || !is_new) && Binder::uses_column(&plan, relation, column)
         }
         // What joins by all columns of one name would not miss it.
         (_, 0) => text.contains("NATURAL") || shown_now.iter().take(width).any(|field| field.name().contains(UNNAMED)),
