@@ -72,6 +72,24 @@ impl<S: ?Sized, T> Entry<S, T> {
 
 type OfTable<T> = Entry<[Arc<Segment>], T>;
 
+impl<T> OfTable<T> {
+    fn of_table(table: &TableVersion, of: &Arc<T>, used: u64) -> Self {
+        let mut entry = Self::new(Arc::downgrade(table.segments()), Arc::clone(of), used);
+        entry.reside(table);
+        entry
+    }
+
+    fn give_to(&mut self, table: &TableVersion, now: u64) -> Arc<T> {
+        self.reside(table);
+        self.give(now)
+    }
+
+    /// What the table asks for now.
+    fn reside(&mut self, table: &TableVersion) {
+        self.resident = table.definition().device == Some(DeviceResidence::Resident);
+    }
+}
+
 #[derive(Default)]
 struct Cache {
     segments: HashMap<Name, Entry<Segment, Held>>,
@@ -185,8 +203,7 @@ fn there(table: &TableVersion, (column, segments): (usize, usize)) -> Option<Arc
     let mut cache = CACHE.lock();
     let now = cache.tick();
     let entry = cache.tables.get_mut(&(identity(table), column, segments))?;
-    entry.resident = table.definition().device == Some(DeviceResidence::Resident);
-    Some(entry.give(now))
+    Some(entry.give_to(table, now))
 }
 
 /// Lets others find what was loaded.
@@ -206,9 +223,7 @@ fn keep(table: &TableVersion, loaded: Loaded) -> Arc<TableColumn> {
         let entry = Entry::new(Arc::downgrade(&segment), held, used);
         cache.segments.insert(name, entry);
     }
-    let mut entry = Entry::new(Arc::downgrade(table.segments()), Arc::clone(&of), used);
-    entry.resident = table.definition().device == Some(DeviceResidence::Resident);
-    cache.tables.insert(name, entry);
+    cache.tables.insert(name, Entry::of_table(table, &of, used));
     of
 }
 
@@ -217,8 +232,7 @@ pub fn kept_order(table: &TableVersion, column: usize, low: i128) -> Option<Arc<
     let mut cache = CACHE.lock();
     let now = cache.tick();
     let entry = cache.orders.get_mut(&(identity(table), column, low))?;
-    entry.resident = table.definition().device == Some(DeviceResidence::Resident);
-    Some(entry.give(now))
+    Some(entry.give_to(table, now))
 }
 
 /// Whether it is.
@@ -231,9 +245,8 @@ pub fn keep_order(table: &TableVersion, column: usize, low: i128, order: &Arc<Ta
     let mut cache = CACHE.lock();
     let used = cache.tick();
     cache.forget_dropped();
-    let mut entry = Entry::new(Arc::downgrade(table.segments()), Arc::clone(order), used);
-    entry.resident = table.definition().device == Some(DeviceResidence::Resident);
-    cache.orders.insert((identity(table), column, low), entry);
+    let name = (identity(table), column, low);
+    cache.orders.insert(name, Entry::of_table(table, order, used));
 }
 
 /// A segment's column by its segment's id, its number and whether it is in codes.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use tenon_gpu::memory::DeviceBuffer;
+use tenon_storage::TableVersion;
 
 use super::columns::{is_order_there, keep_order, kept_order};
 use super::fragment::Fragment;
@@ -34,6 +35,13 @@ pub struct OrderOf {
     low: i128,
 }
 
+/// Whether all rows of a table have a word in the order of the column's values.
+pub fn has_words(table: &TableVersion, column: usize) -> bool {
+    // Texts have codes, which are in no order.
+    let is_text = *table.schema().field(column).data_type() == DataType::Utf8View;
+    !is_text && table.statistics().columns[column].null_count == 0
+}
+
 impl OrderOf {
     /// Where an index of the table begins with this column, which has words that all its rows have, and memory may be taken for
     /// its order.
@@ -41,10 +49,7 @@ impl OrderOf {
         let table = &fragment.scans[scan].table;
         let mut indexes = table.definition().all_indexes();
         let is_indexed = indexes.any(|index| index.columns.first() == Some(&column));
-        // Texts have codes, which are in no order.
-        let is_text = *table.schema().field(column).data_type() == DataType::Utf8View;
-        let has_all = table.statistics().columns[column].null_count == 0;
-        let may = is_indexed && !is_text && has_all && fragment.passes().is_none() && !fragment.is_sparing();
+        let may = is_indexed && has_words(table, column) && fragment.passes().is_none() && !fragment.is_sparing();
         may.then_some(Self {
             scan,
             column,

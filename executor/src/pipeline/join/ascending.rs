@@ -11,7 +11,7 @@ use arrow::datatypes::DataType;
 use super::super::flow::Flow;
 use super::super::fragment::{Fragment, Input, Source};
 use super::super::made::Made;
-use super::super::orders::OrderOf;
+use super::super::orders::{OrderOf, has_words};
 use super::super::passes::ScanColumn;
 use super::table::{Head, Word};
 use crate::codegen::{Range, Translated, c_number};
@@ -53,10 +53,7 @@ impl AscendingKeys {
             return None;
         }
         let table = &fragment.scans[scan].table;
-        let statistics = &table.statistics().columns[column];
-        // Texts have codes, which are in no order.
-        let is_text = *table.schema().field(column).data_type() == DataType::Utf8View;
-        if !is_text && statistics.ascending && statistics.null_count == 0 {
+        if table.statistics().columns[column].ascending && has_words(table, column) {
             return Some(Ascends::AsTheyLie);
         }
         OrderOf::fit(fragment, (scan, column), range).map(Ascends::ByIndex)

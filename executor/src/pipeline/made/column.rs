@@ -256,11 +256,12 @@ impl Column {
         let own = self
             .nulls
             .map(|id| format!("{}[{row}] != 0", flow.array(Input::Array(id), "const u8")));
-        let null = match (missing, own) {
+        let or_missing = |own: Option<String>| match (missing, own) {
             (Some(missing), Some(own)) => Some(format!("({missing} || {own})")),
             (Some(missing), None) => Some(missing.to_string()),
             (None, own) => own,
         };
+        let null = or_missing(own);
         let (given, position) = match &self.form {
             // Of rows that are missing no cell has counted anything.
             Form::State(aggregated, cells) => {
@@ -317,10 +318,7 @@ impl Column {
                 };
                 let position = guarded(row.to_string(), "0u");
                 let own = flow.in_place(fragment, origin, position.clone()).given;
-                let null = match (missing, &own.null) {
-                    (Some(missing), Some(own)) => Some(format!("({missing} || {own})")),
-                    (missing, own) => missing.map(str::to_string).or_else(|| own.clone()),
-                };
+                let null = or_missing(own.null.clone());
                 (own.with_null(null), Some(position))
             }
         };

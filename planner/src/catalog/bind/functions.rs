@@ -4,9 +4,9 @@ use super::{Binder, parts};
 use crate::catalog::system::split;
 use crate::pg::parse::parse_expression;
 use crate::pg::types::planner::sql_type;
-use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, ObjectNamePart};
+use datafusion::sql::sqlparser::ast::{Expr, ObjectName};
 use std::sync::Arc;
-use tenon_storage::{Function, Object, ObjectKey};
+use tenon_storage::{DatabaseState, Function, Object, ObjectKey};
 
 impl Binder {
     /// The oid of a function in SQL by its name, and the types of its arguments where they are given: `f`, `s.f(int, text)`. None:
@@ -18,28 +18,17 @@ impl Binder {
         };
         let given = arguments.map(|given| given.split(',').map(str::trim).filter(|own| !own.is_empty()));
         let given: Option<Vec<String>> = given.map(|given| given.map(argument_type).collect());
-        let quoted = |part: String| ObjectNamePart::Identifier(Ident::with_quote('"', part));
-        let name = ObjectName(split(name).into_iter().map(quoted).collect());
-        let types = |function: &Function| {
-            let types = function
-                .arguments
-                .iter()
-                .map(|argument| argument_type(&argument.sql_type));
-            types.collect::<Vec<_>>()
-        };
-        let functions = self.functions_named(&name);
-        let mut found = functions
-            .iter()
-            .filter(|own| given.as_ref().is_none_or(|given| *given == types(own)));
-        let first = found.next()?;
-        found.next().is_none().then_some(first.oid)
+        let mut parts = split(name);
+        let last = parts.pop()?;
+        let mut found = overloads(&self.snapshot, self.schemas_of_calls(parts.pop()), &last, given);
+        let (_, object) = found.next()?;
+        let (oid, _) = object.secured()?;
+        found.next().is_none().then_some(oid)
     }
 
-    /// The functions of that name that the search path, or the given schema, has.
-    pub(super) fn functions_named(&self, name: &ObjectName) -> Vec<Arc<Function>> {
-        let mut parts = parts(name);
-        let Some(last) = parts.pop() else { return Vec::new() };
-        let schemas = match parts.pop() {
+    /// Where a function is looked for: in the given schema, or along the path.
+    fn schemas_of_calls(&self, given: Option<String>) -> Vec<String> {
+        match given {
             Some(schema) => vec![schema],
             // Functions in the session's own schema are called by their full names only.
             None => self
@@ -49,7 +38,14 @@ impl Binder {
                 .filter(|schema| !schema.starts_with("pg_temp_"))
                 .cloned()
                 .collect(),
-        };
+        }
+    }
+
+    /// The functions of that name that the search path, or the given schema, has.
+    pub(super) fn functions_named(&self, name: &ObjectName) -> Vec<Arc<Function>> {
+        let mut parts = parts(name);
+        let Some(last) = parts.pop() else { return Vec::new() };
+        let schemas = self.schemas_of_calls(parts.pop());
         let mut out = Vec::new();
         for schema in schemas {
             let first = ObjectKey::Function {
@@ -70,6 +66,23 @@ impl Binder {
         }
         out
     }
+}
+
+/// The functions of a name in some schemas, of such arguments where they are given.
+pub(crate) fn overloads<'s>(
+    state: &'s DatabaseState,
+    schemas: Vec<String>,
+    name: &'s str,
+    arguments: Option<Vec<String>>,
+) -> impl Iterator<Item = (&'s ObjectKey, &'s Object)> {
+    state.objects().iter().filter(move |(key, _)| match key {
+        ObjectKey::Function {
+            schema,
+            name: own_name,
+            arguments: own,
+        } => schemas.contains(schema) && own_name == name && arguments.as_ref().is_none_or(|given| given == own),
+        _ => false,
+    })
 }
 
 /// A type as PostgreSQL names it among a function's arguments.

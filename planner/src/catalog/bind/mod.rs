@@ -30,7 +30,7 @@ mod with;
 
 pub(crate) use crate::pg::names::{created_in, fold, named_sequence, parts, refers_to};
 pub(crate) use composite::parsed as parsed_type;
-pub(crate) use functions::argument_type;
+pub(crate) use functions::{argument_type, overloads};
 pub(crate) use inline::{DomainCondition, conditions_of, undefined_function, with_value};
 pub(crate) use lookup::{Names, Target, relation_named, undefined};
 

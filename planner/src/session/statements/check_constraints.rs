@@ -5,23 +5,11 @@ use crate::pg::error::{Result, SqlError, state};
 use crate::session::{Session, run};
 use datafusion::sql::sqlparser::ast::{CheckConstraint, Ident};
 use std::sync::Arc;
+use tenon_storage::Check;
 
 /// Adds a CHECK that the rows there need not satisfy.
 pub(super) fn add_unchecked(session: &mut Session, schema: &str, name: &str, declared: &CheckConstraint) -> Result<()> {
-    let (binder, state) = (session.binder(), session.state());
-    let table = state
-        .table(schema, name)
-        .ok_or_else(|| crate::catalog::bind::undefined(Some(schema), name))?;
-    let definition = table.definition();
-    let mut check = constraints::check(
-        &binder,
-        declared,
-        None,
-        name,
-        None,
-        &definition.schema,
-        &definition.checks,
-    )?;
+    let mut check = checked(session, schema, name, declared, None, None)?;
     check.not_valid = true;
     session.transaction()?.lock().add_check(schema, name, check)?;
     Ok(())
@@ -36,12 +24,27 @@ pub(super) async fn add(
     own: Option<&Ident>,
     column: Option<&str>,
 ) -> Result<()> {
+    let check = checked(session, schema, name, declared, own, column)?;
+    let constraint = check.name.clone();
+    session.transaction()?.lock().add_check(schema, name, check)?;
+    verify(session, schema, name, &constraint).await
+}
+
+/// A CHECK as a table that is there can have it.
+fn checked(
+    session: &Session,
+    schema: &str,
+    name: &str,
+    declared: &CheckConstraint,
+    own: Option<&Ident>,
+    column: Option<&str>,
+) -> Result<Check> {
     let (binder, state) = (session.binder(), session.state());
     let table = state
         .table(schema, name)
         .ok_or_else(|| crate::catalog::bind::undefined(Some(schema), name))?;
     let definition = table.definition();
-    let check = constraints::check(
+    constraints::check(
         &binder,
         declared,
         own,
@@ -49,10 +52,7 @@ pub(super) async fn add(
         column,
         &definition.schema,
         &definition.checks,
-    )?;
-    let constraint = check.name.clone();
-    session.transaction()?.lock().add_check(schema, name, check)?;
-    verify(session, schema, name, &constraint).await
+    )
 }
 
 /// Fails where a row of a table violates one of its conditions; the error says that it is this one.

@@ -4,7 +4,7 @@
 use super::create;
 use super::grant::Thing;
 use super::role::rights;
-use crate::catalog::bind::{argument_type, parts, undefined_function};
+use crate::catalog::bind::{argument_type, overloads, parts, undefined_function};
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::outcome::Outcome;
 use crate::pg::parse::definition::CreateFunction;
@@ -164,15 +164,7 @@ pub(super) fn named(session: &Session, name: &ObjectName, arguments: Option<&[St
     };
     let arguments = arguments.map(|types| types.iter().map(|own| argument_type(own)).collect::<Vec<_>>());
     let state_now = session.state();
-    let is_it = |key: &ObjectKey| match key {
-        ObjectKey::Function {
-            schema,
-            name,
-            arguments: own,
-        } => schemas.contains(schema) && *name == last && arguments.as_ref().is_none_or(|given| given == own),
-        _ => false,
-    };
-    let mut found = state_now.objects().iter().filter(|(key, _)| is_it(key));
+    let mut found = overloads(&state_now, schemas, &last, arguments.clone());
     match (found.next(), found.next()) {
         (Some((key, object)), None) => thing(key, object).ok_or_else(|| SqlError::internal("a function is none")),
         (Some(_), Some(_)) => {
@@ -207,15 +199,8 @@ pub(super) fn drop_all(
             .as_ref()
             .map(|types| types.iter().map(|own| argument_type(own)).collect::<Vec<_>>());
         let state_now = session.state();
-        let is_it = |key: &&ObjectKey| match key {
-            ObjectKey::Function {
-                schema,
-                name,
-                arguments: own,
-            } => schemas.contains(schema) && *name == last && arguments.as_ref().is_none_or(|given| given == own),
-            _ => false,
-        };
-        let found: Vec<ObjectKey> = state_now.objects().keys().filter(is_it).cloned().collect();
+        let found = overloads(&state_now, schemas, &last, arguments.clone());
+        let found: Vec<ObjectKey> = found.map(|(key, _)| key.clone()).collect();
         match found.as_slice() {
             [only] => {
                 if let Some(thing) = state_now.objects().get(only).and_then(|object| thing(only, object)) {
