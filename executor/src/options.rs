@@ -85,6 +85,8 @@ pub struct JoinOptions {
     pub gpu_memory_limit_bytes: Option<usize>,
     /// Whether a statement waits for its code on the GPU; else the CPU does the work meanwhile.
     pub wait_for_compile: bool,
+    /// Whether fragments count the rows of their nodes: EXPLAIN ANALYZE asks for them.
+    pub count_rows: bool,
 }
 
 impl JoinOptions {
@@ -128,6 +130,7 @@ impl PlanOptions {
             },
             gpu_memory_limit_bytes: None,
             wait_for_compile: false,
+            count_rows: false,
         }
     }
 }
@@ -178,6 +181,7 @@ mod tests {
             device: DeviceChoice::Cpu,
             gpu_memory_limit_bytes: Some(1 << 30),
             wait_for_compile: true,
+            count_rows: true,
         };
         let config = SessionConfig::new().with_extension(Arc::new(options));
         assert_eq!(JoinOptions::of(&config), options);

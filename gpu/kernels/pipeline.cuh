@@ -141,6 +141,12 @@ TENON_DEVICE u32 first_from(const u64* words, u32 from, u32 end, u64 word) {
     return from;
 }
 
+/// Adds what the threads of a warp have counted, all of which come here.
+TENON_DEVICE void add_up(u64* sum, u64 counted) {
+    counted = warp_reduce(counted, Sum());
+    if (lane_id() == 0 && counted != 0) atomicAdd(sum, counted);
+}
+
 /// Keeps the largest of some lengths that are not negative.
 TENON_DEVICE void longest_of(u64* longest, i64 length) {
     if (length > 0 && (u64)length > ld_relaxed(longest)) atomicMax(longest, (u64)length);

@@ -1,6 +1,7 @@
 //! Joins on the simulated GPU under a whole server: states beyond its memory, several at once, and a GPU that fails.
 
 mod columns;
+mod explained;
 mod joins;
 
 use crate::process::{Server, rows, sql_state, value};
@@ -27,6 +28,7 @@ pub fn trials() -> Vec<Trial> {
         trial("gpu::fragments_in_chains", columns::in_chains),
         trial("gpu::fragments_by_bounds", joins::by_bounds),
         trial("gpu::fragments_in_order", joins::in_order),
+        trial("gpu::fragments_explained", explained::rows_of_nodes),
         trial("gpu::fragments_of_tables_that_stay", columns::of_tables_that_stay),
         trial("gpu::columns_handed_on", columns::handed_on),
         trial("gpu::columns_kept_off", columns::kept_off),

@@ -13,13 +13,14 @@ use tenon_gpu::GpuError;
 
 use super::compiled::{Compiled, ReservedBatch};
 use super::cost::Work;
+use super::counted::{NodeRan, address};
 use super::fragment::Source;
 use super::kept::{Again, FormOf, Kept};
 use super::passes::Stage;
 use super::prepare::in_background;
 use super::run::Running;
 use super::streamed::Streamed;
-use super::tail::applied;
+use super::tail::{applied, chain};
 use super::top::Top;
 use crate::codegen::Translated;
 use crate::counts::COUNTS;
@@ -48,6 +49,7 @@ pub enum Ran {
 /// Where a node's run is noted.
 pub struct Report {
     pub ran: Arc<Mutex<Option<Ran>>>,
+    pub nodes: Arc<Mutex<Vec<NodeRan>>>,
     pub metrics: ExecutionPlanMetricsSet,
     pub partition: usize,
 }
@@ -77,6 +79,7 @@ pub async fn rows(
     let (found, ran) = match try_run(plan, top, kept, context, report).await? {
         Ok((found, 0, again)) => (Some((found, again)), Ran::Device(0)),
         Ok(((batch, reservation), above, again)) => {
+            note_uppermost(plan, above, batch.num_rows(), report);
             let batch = applied(plan, above, batch)?;
             reservation.try_resize(batch_bytes(&batch))?;
             (Some(((batch, reservation), again)), Ran::Device(above))
@@ -140,10 +143,15 @@ async fn try_run(
     if kept.fails() {
         return Ok(Err(Some(format!("on the GPU {}", GpuError::RowFailed))));
     }
+    // What takes time for counting tells nothing of other runs.
+    let forms = match options.count_rows {
+        true => kept.counting(),
+        false => kept,
+    };
     let timer = report.time("code");
     let (compiled, streamed) = {
         let _timer = timer.timer();
-        match room.form(|form| kept.form(plan, top, form)) {
+        match room.form(|form| forms.form(plan, top, form)) {
             Ok(form) => form,
             Err(why) => return Ok(Err(Some(why))),
         }
@@ -180,7 +188,8 @@ async fn try_run(
     if let Some(why) = compiled.refused.get() {
         return Ok(Err(Some(why.clone())));
     }
-    if ready.is_none() && !options.wait_for_compile {
+    let waits = options.wait_for_compile || options.count_rows;
+    if ready.is_none() && !waits {
         in_background(compiled);
         return Ok(Err(Some("its code is being compiled".into())));
     }
@@ -194,11 +203,11 @@ async fn try_run(
     report.bytes("bytes_read", work.read_bytes);
     report.bytes("bytes_to_gpu", work.absent_bytes);
     report.bytes("state_bytes", fragment.array_bytes());
-    let again = (is_there && ready.is_some()).then_some(again);
+    let again = (is_there && ready.is_some() && !options.count_rows).then_some(again);
     let _queued = Queued::enter(Some(work.gpu_s(&machine)));
     // What runs again is under way at once and over soon: another thread would wake up too late.
     let at_hand = ready.filter(|_| work.absent_bytes == 0 && streamed.is_empty() && !compiled.waits());
-    let times = ["launch", "device", "result"].map(|phase| report.time(phase));
+    let times = ["compile", "launch", "device", "result"].map(|phase| report.time(phase));
     let steps = fragment.steps.iter().zip(&fragment.stages).map(|(step, stage)| {
         let chunked = match step.pipeline().map(|own| own.source) {
             Some(Source::Scan(scan)) => streamed.of(scan),
@@ -216,13 +225,15 @@ async fn try_run(
     let steps: Vec<Time> = [report.time("arrays")].into_iter().chain(steps).collect();
     let pool = Arc::clone(context.memory_pool());
     let above = compiled.above;
-    let [launching, waiting, reading] = times;
+    let [compiling, launching, waiting, reading] = times;
+    let nodes = Arc::clone(&report.nodes);
     let note = move |running: &mut Running, compiled: &Compiled| -> Result<(), GpuError> {
         if compiled.rows().known().is_none() {
             running.note_rows()?;
         }
         let times = running.times()?;
         steps.iter().zip(times).for_each(|(step, took)| step.add_duration(took));
+        *nodes.lock() = compiled.nodes(running)?;
         Ok(())
     };
     if let Some(ready) = at_hand {
@@ -250,8 +261,11 @@ async fn try_run(
     }
     let run = move |compiled: &Compiled, streamed: &Streamed, cancelled: &AtomicBool| {
         let mut running = {
+            let ready = {
+                let _timer = compiling.timer();
+                compiled.ready(device).map_err(&failed)?
+            };
             let _timer = launching.timer();
-            let ready = compiled.ready(device).map_err(&failed)?;
             let start = |streamed: &Streamed| {
                 let ready = Arc::clone(&ready);
                 Running::start(&compiled.fragment, ready, device, streamed, compiled.rows(), cancelled)
@@ -277,7 +291,7 @@ async fn try_run(
         compiled.read(&running, &pool).map_err(|error| error.to_string())
     };
     let joins = compiled.fragment.joins.clone();
-    let (owned, top, kept) = (Arc::clone(plan), top.cloned(), Arc::clone(kept));
+    let (owned, top, forms) = (Arc::clone(plan), top.cloned(), Arc::clone(forms));
     // Where some table was full it gets more room, if that takes no time.
     let larger = move |compiled: &Compiled| {
         let sizes = compiled.better_sizes()?;
@@ -286,12 +300,12 @@ async fn try_run(
                 let larger = Compiled::of(&owned, top.as_ref(), &sizes).map(Arc::new);
                 larger.and_then(|larger| room.fitted(larger))
             }
-            false => room.form(|form| kept.form(&owned, top.as_ref(), form)),
+            false => room.form(|form| forms.form(&owned, top.as_ref(), form)),
         };
         let larger = larger
             .ok()
             .filter(|(larger, _)| larger.fragment.tables != compiled.fragment.tables)?;
-        let is_loaded = options.wait_for_compile || matches!(larger.0.known(device), Ok(Some(_)));
+        let is_loaded = waits || matches!(larger.0.known(device), Ok(Some(_)));
         is_loaded.then_some(larger)
     };
     let repeated = move |cancelled: &AtomicBool| {
@@ -363,6 +377,20 @@ impl Room {
                 fitted(FormOf::Passes(&fits)).map_err(|passes| format!("{why}; {passes}"))
             }
         }
+    }
+}
+
+/// The uppermost node of a fragment gives the rows that the host reads.
+fn note_uppermost(plan: &Arc<dyn ExecutionPlan>, above: usize, rows: usize, report: &Report) {
+    let mut nodes = report.nodes.lock();
+    if let (false, Some(node)) = (nodes.is_empty(), chain(plan).get(above)) {
+        nodes.push(NodeRan {
+            node: address(node),
+            rows: rows as u64,
+            pipeline: None,
+            scanned: None,
+            ran: true,
+        });
     }
 }
 

@@ -17,6 +17,7 @@ use datafusion::physical_plan::windows::BoundedWindowAggExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use super::col::Col;
+use super::counted::count;
 use super::exec::OffloadExec;
 use super::flow::Flow;
 use super::fragment::{Fragment, Scan, Source};
@@ -46,6 +47,7 @@ pub fn flow(fragment: &mut Fragment, plan: &Arc<dyn ExecutionPlan>) -> Translate
         };
         flow.expected = expected(plan).map(|rows| rows.div_ceil(in_pass));
     }
+    count(fragment, &mut flow, plan);
     Ok(flow)
 }
 
@@ -196,6 +198,7 @@ fn scanned(fragment: &mut Fragment, scan: &ScanExec) -> Translated<Flow> {
     let at = fragment.scans.len();
     fragment.scans.push(Scan {
         name: scan.alias().unwrap_or(table.name()).into(),
+        node: std::ptr::from_ref(scan).addr(),
         table: Arc::clone(table),
         columns: vec![],
     });

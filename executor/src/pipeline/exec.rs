@@ -25,6 +25,7 @@ use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 
 use super::attempt::{Ran, Report, rows};
+use super::counted::NodeRan;
 use super::kept::{Again, Kept};
 use super::top::Top;
 use crate::per_execution::{MadeOnce, PerExecution};
@@ -47,6 +48,7 @@ pub struct OffloadExec {
     device: PerExecution<Timed>,
     host: PerExecution<Timed>,
     ran: Arc<Mutex<Option<Ran>>>,
+    nodes: Arc<Mutex<Vec<NodeRan>>>,
     metrics: ExecutionPlanMetricsSet,
 }
 
@@ -141,6 +143,7 @@ impl OffloadExec {
             device: PerExecution::default(),
             host: PerExecution::default(),
             ran: Arc::default(),
+            nodes: Arc::default(),
             metrics: ExecutionPlanMetricsSet::new(),
         }
     }
@@ -178,6 +181,11 @@ impl OffloadExec {
     /// Where it last ran.
     pub fn ran(&self) -> Option<Ran> {
         self.ran.lock().clone()
+    }
+
+    /// What its nodes did on the device, where that was asked for.
+    pub fn nodes(&self) -> Vec<NodeRan> {
+        self.nodes.lock().clone()
     }
 }
 
@@ -239,6 +247,7 @@ impl ExecutionPlan for OffloadExec {
         let copied = self.copied.clone();
         let report = Report {
             ran: Arc::clone(&self.ran),
+            nodes: Arc::clone(&self.nodes),
             metrics: self.metrics.clone(),
             partition,
         };

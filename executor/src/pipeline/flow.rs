@@ -13,6 +13,7 @@ use tenon_gpu::tuning::PIPELINE_TILE;
 use tenon_storage::{Segment, TableVersion};
 
 use super::col::Col;
+use super::counted::CountedNode;
 use super::fragment::{Fragment, Input, Pipeline, Source, Step};
 use super::made::Made;
 use super::passes::Stage;
@@ -45,6 +46,9 @@ pub struct Flow {
     first: Option<String>,
     /// Whether a row that passes has far to go.
     pub far: bool,
+    /// Nodes whose rows are counted here, each with its counter; the latest one, and the code's length after it.
+    pub counted: Vec<(usize, usize)>,
+    pub counter: Option<(usize, usize)>,
 }
 
 impl Flow {
@@ -67,6 +71,8 @@ impl Flow {
             open: vec![],
             first: None,
             far: false,
+            counted: vec![],
+            counter: None,
         }
     }
 
@@ -336,6 +342,14 @@ impl Flow {
         };
         let name = format!("{}. {over}", fragment.steps.len() + 1);
         fragment.once |= translator.once;
+        if let Some(counters) = &mut fragment.counters {
+            let counted = self.counted.into_iter().map(|(node, counter)| CountedNode {
+                node,
+                counter,
+                pipeline: name.clone(),
+            });
+            counters.nodes.extend(counted);
+        }
         let pipeline = Pipeline {
             name,
             code: PipelineCode {

@@ -8,6 +8,7 @@ use arrow::buffer::Buffer;
 use tenon_gpu::pipeline::PipelineCode;
 use tenon_storage::TableVersion;
 
+use super::counted::Counters;
 use super::join::Test;
 use super::layout::Layout;
 use super::order_steps::{Order, Sums};
@@ -54,12 +55,16 @@ pub struct Fragment {
     pub joins: Vec<(usize, Choice)>,
     /// Whether joins outside leave rows out of its scans where the CPU reads them, which no pipeline knows of.
     pub filtered_outside: bool,
+    /// Where EXPLAIN ANALYZE asks for nodes' rows.
+    pub counters: Option<Counters>,
 }
 
 /// A table that is read.
 pub struct Scan {
     /// What the query calls it.
     pub name: String,
+    /// The node's address.
+    pub node: usize,
     pub table: Arc<TableVersion>,
     /// Columns that go to the device.
     pub columns: Vec<usize>,
@@ -87,6 +92,8 @@ pub struct Sizes {
     pub fewer_bits: u32,
     /// In which passes rows come.
     pub passes: Option<Arc<Passes>>,
+    /// Whether the rows of nodes are counted.
+    pub counts_rows: bool,
 }
 
 /// What runs, one after the other.
@@ -160,7 +167,8 @@ pub enum Source {
 
 impl Fragment {
     pub fn new(sizes: Sizes) -> Self {
-        Self {
+        let counts_rows = sizes.counts_rows;
+        let mut fragment = Self {
             sizes,
             tables: vec![],
             equal: vec![],
@@ -179,7 +187,10 @@ impl Fragment {
             filters: HashSet::new(),
             joins: vec![],
             filtered_outside: false,
-        }
+            counters: None,
+        };
+        fragment.counters = counts_rows.then(|| Counters::new(&mut fragment));
+        fragment
     }
 
     pub fn column(&mut self, scan: usize, column: usize) -> Input {

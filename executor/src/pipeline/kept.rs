@@ -1,7 +1,7 @@
 //! What is kept of a plan for its further executions: its forms as a fragment, and what the CPU took for it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use datafusion::physical_plan::ExecutionPlan;
@@ -47,6 +47,9 @@ pub struct Kept {
     device: [Shortest; 2],
     /// How often some row failed there.
     failed: AtomicU64,
+    /// Forms whose nodes' rows are counted; whether these are such.
+    counting: OnceLock<Arc<Kept>>,
+    counts_rows: bool,
 }
 
 /// A run on the device that takes as long again: nothing was compiled, and no columns were copied but in chunks.
@@ -98,7 +101,14 @@ impl Kept {
             FormOf::Sparing => 1,
             FormOf::Passes(_) => 2,
         };
-        let made = |sizes: &Sizes| Compiled::of(plan, top, sizes).map(Arc::new);
+        let counts_rows = self.counts_rows;
+        let made = |sizes: &Sizes| {
+            let sizes = Sizes {
+                counts_rows,
+                ..sizes.clone()
+            };
+            Compiled::of(plan, top, &sizes).map(Arc::new)
+        };
         let known = match &forms.made[at] {
             Some(Err(why)) => return Err(why.clone()),
             other => other.as_ref().and_then(|form| form.clone().ok()),
@@ -130,6 +140,16 @@ impl Kept {
             other => Some(other.clone()),
         };
         form
+    }
+
+    /// Forms of the same that count the rows of nodes.
+    pub fn counting(&self) -> &Arc<Self> {
+        self.counting.get_or_init(|| {
+            Arc::new(Self {
+                counts_rows: true,
+                ..Self::default()
+            })
+        })
     }
 
     /// Some row had no value on the device, or too many partners: mostly that is so of the same rows again.
@@ -218,6 +238,7 @@ impl Forms {
                         passes: passes.map(Arc::new),
                         seen: seen.clone(),
                         seen_whole: true,
+                        ..Sizes::default()
                     };
                     match made(&sizes) {
                         Ok(compiled) if fits(&compiled) => return Ok(compiled),

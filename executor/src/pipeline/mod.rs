@@ -15,6 +15,7 @@ mod columns;
 mod compile;
 mod compiled;
 mod cost;
+mod counted;
 mod exec;
 mod flow;
 mod fragment;
@@ -39,6 +40,7 @@ mod window;
 
 pub use attempt::Ran;
 pub use columns::{Cached, cached, cached_bytes};
+pub use counted::{NodeRan, address};
 pub use exec::OffloadExec;
 pub use group::Steps;
 pub use residence::reside;

@@ -11,19 +11,34 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
+use datafusion::prelude::SessionConfig;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tenon_executor::node::ExecutorNode;
+use tenon_executor::options::JoinOptions;
 use tenon_executor::pipeline::OffloadExec;
 use tenon_executor::scan::ScanExec;
 use tenon_storage::{DatabaseState, TableVersion};
 
 /// The state of a plan that runs. Functions are in the plans themselves.
 pub(crate) fn task(state: &SessionState) -> Arc<TaskContext> {
+    in_config(state, state.config().clone())
+}
+
+/// The same for a plan that EXPLAIN ANALYZE shows.
+pub(crate) fn analyzed_task(state: &SessionState) -> Arc<TaskContext> {
+    let options = JoinOptions {
+        count_rows: true,
+        ..JoinOptions::of(state.config())
+    };
+    in_config(state, state.config().clone().with_extension(Arc::new(options)))
+}
+
+fn in_config(state: &SessionState, config: SessionConfig) -> Arc<TaskContext> {
     Arc::new(TaskContext::new(
         None,
         "tenon".into(),
-        state.config().clone(),
+        config,
         HashMap::new(),
         HashMap::new(),
         HashMap::new(),

@@ -150,6 +150,7 @@ impl Settings {
                     device: DeviceChoice::named(&value("tenon.device")).unwrap_or_default(),
                     gpu_memory_limit_bytes: bytes(&value("tenon.gpu_memory_limit")),
                     wait_for_compile: value("tenon.wait_for_compile") == "on",
+                    count_rows: false,
                 },
                 conventions: self.conventions_at(None),
                 times: Times {

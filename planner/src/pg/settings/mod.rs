@@ -282,6 +282,7 @@ mod tests {
             device: DeviceChoice::Cpu,
             gpu_memory_limit_bytes: Some(2 << 30),
             wait_for_compile: true,
+            count_rows: false,
         };
         assert_eq!(settings.join_options(), expected);
         for (name, value) in [

@@ -1,9 +1,10 @@
 //! What a node's metrics say after a run.
 
-use super::Value;
+use super::{ExplainNode, Role, Value};
 use chrono::{DateTime, Utc};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::{MetricValue, MetricsSet};
+use tenon_executor::pipeline::NodeRan;
 
 /// What a node did, over all partitions.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +16,8 @@ pub(crate) struct Actual {
     pub total_ms: f64,
     /// Whether it ran at all.
     pub ran: bool,
+    /// Whether its time is one with that of other nodes, which it was fused with.
+    pub fused: bool,
     /// Time on all cores together, by phase.
     pub phases: Vec<(String, f64)>,
     /// Every other count that the node keeps.
@@ -56,7 +59,48 @@ pub(super) fn of(plan: &dyn ExecutionPlan, phase: &str) -> Option<Actual> {
             _ => {}
         }
     }
+    // In the order in which they ran, where they are numbered.
+    let number = |name: &str| name.split_once('.').and_then(|(number, _)| number.parse::<u32>().ok());
+    actual
+        .phases
+        .sort_by(|(a, _), (b, _)| (number(a), a).cmp(&(number(b), b)));
     Some(actual)
+}
+
+/// The account of a node that gives the rows of its inputs one after the other, and keeps none of its own.
+pub(super) fn of_members(inputs: &[(Role, ExplainNode)]) -> Option<Actual> {
+    let members = inputs.iter().filter(|(role, _)| *role == Role::Member);
+    let members = members.map(|(_, input)| input.actual.as_ref());
+    members
+        .collect::<Option<Vec<_>>>()
+        .filter(|members| !members.is_empty())
+        .map(|members| Actual {
+            rows: members.iter().map(|member| member.rows).sum(),
+            startup_ms: members.first().map_or(0.0, |first| first.startup_ms),
+            total_ms: members.iter().map(|member| member.total_ms).fold(0.0, f64::max),
+            ran: members.iter().any(|member| member.ran),
+            ..Actual::default()
+        })
+}
+
+/// The account of a node that ran on the device with others.
+pub(super) fn fused(ran: &NodeRan) -> Actual {
+    let mut counts = vec![];
+    if let Some((rows, bytes)) = ran.scanned {
+        if rows > ran.rows {
+            counts.push(("Rows Removed by Filter".into(), Value::Count(rows - ran.rows)));
+        }
+        counts.push(("Bytes Read".into(), Value::Count(bytes)));
+    }
+    let pipeline = ran.pipeline.clone().map(Value::Text);
+    counts.extend(pipeline.map(|name| ("Pipeline".into(), name)));
+    Actual {
+        rows: ran.rows as usize,
+        ran: ran.ran,
+        fused: true,
+        counts,
+        ..Actual::default()
+    }
 }
 
 impl Actual {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use tenon_executor::explain::Chosen;
 use tenon_executor::join::{IndexJoinExec, JoinExec};
 use tenon_executor::node::ExecutorNode;
-use tenon_executor::pipeline::{OffloadExec, Ran, chain};
+use tenon_executor::pipeline::{NodeRan, OffloadExec, Ran, address, chain};
 use tenon_executor::scan::ScanExec;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -117,7 +117,7 @@ impl Describer {
             {
                 match offload.ran() {
                     Some(Ran::Device(above)) => {
-                        fuse(by_host(&mut node, input, above));
+                        fuse(by_host(&mut node, input, above), &offload.nodes());
                         node.actual = actual::of(plan.as_ref(), "compute");
                     }
                     Some(Ran::Host(Some(why))) => {
@@ -150,6 +150,7 @@ impl Describer {
         let mut node = ExplainNode {
             estimate: estimate(facts.work, rows, width(&plan.schema()), &below),
             inputs,
+            address: address(plan),
             ..facts.node
         };
         if self.analyze && node.is_constant() {
@@ -159,7 +160,7 @@ impl Describer {
                 ..Default::default()
             });
         } else if self.analyze {
-            node.actual = actual::of(plan.as_ref(), facts.phase);
+            node.actual = actual::of(plan.as_ref(), facts.phase).or_else(|| actual::of_members(&node.inputs));
             if let Some(actual) = node.actual.as_mut().filter(|_| facts.foreign) {
                 actual.counts.retain(|(_, value)| matches!(value, Value::Bytes(_)));
             }
@@ -236,13 +237,22 @@ fn by_host<'n>(mut node: &'n mut ExplainNode, plan: &Plan, above: usize) -> &'n 
     node
 }
 
-/// A node that ran on the device with all nodes below it: what each of these took nobody counted.
-fn fuse(node: &mut ExplainNode) {
+/// A node that ran on the device with all nodes below it, of which these had their rows counted.
+fn fuse(node: &mut ExplainNode, ran: &[NodeRan]) {
     node.device = "gpu";
     for (_, input) in &mut node.inputs {
-        input.actual = None;
-        fuse(input);
+        fuse(input, ran);
     }
+    let own = ran.iter().find(|own| own.node == node.address);
+    node.actual = match (own, node.inputs.as_slice()) {
+        (Some(own), _) => Some(actual::fused(own)),
+        // The build side of a hash join, which is no node of the plan.
+        (None, [(_, input)]) if node.address == 0 => input.actual.clone().map(|actual| super::Actual {
+            counts: vec![],
+            ..actual
+        }),
+        _ => None,
+    };
 }
 
 /// The nodes below, the streaming side of a join first.

@@ -120,7 +120,7 @@ fn plan(node: &ExplainNode, role: Option<Role>, shown: &Shown) -> Vec<(String, J
         put("Plan Width", Json::Bare(estimate.width.to_string()));
     }
     if let Some(actual) = &node.actual {
-        if shown.timing {
+        if shown.timing && !actual.fused {
             put("Actual Startup Time", Json::number(actual.startup_ms, 3));
             put("Actual Total Time", Json::number(actual.total_ms, 3));
         }

@@ -35,6 +35,8 @@ pub(crate) struct ExplainNode {
     pub estimate: Estimate,
     /// What EXPLAIN ANALYZE saw; None where the node keeps no account.
     pub actual: Option<Actual>,
+    /// The address of the plan's node that this shows.
+    pub address: usize,
     pub inputs: Vec<(Role, ExplainNode)>,
 }
 

@@ -35,7 +35,7 @@ fn write_node(node: &ExplainNode, first: &str, rest: &str, above: Option<&str>, 
     }
     if let Some(actual) = &node.actual {
         let space = if shown.costs { " " } else { "  " };
-        let _ = match (actual.ran, shown.timing) {
+        let _ = match (actual.ran, shown.timing && !actual.fused) {
             (false, _) => write!(line, "{space}(never executed)"),
             (true, true) => write!(
                 line,

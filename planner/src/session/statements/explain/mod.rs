@@ -184,7 +184,7 @@ async fn exhaust(run: &ExecutionContext, plan: &Arc<dyn ExecutionPlan>) -> Resul
     let mut place = run.place();
     let told = |error| crate::pg::errors::from_datafusion(&error);
     // A context of its own: a kept plan has run under others.
-    let task = own_pool::limited(crate::optimizer::execution::task(&run.state), &run.account);
+    let task = own_pool::limited(crate::optimizer::execution::analyzed_task(&run.state), &run.account);
     let mut stream = execute_stream(plan.clone(), task).map_err(told)?;
     loop {
         tokio::select! {
