@@ -140,9 +140,15 @@ pub(crate) fn optimized_analyzed(state: &SessionState, mut plan: LogicalPlan) ->
                 continue;
             }
             if !concerns(of_optimizer(rule.name()), kinds) {
-                if cfg!(debug_assertions) && hash(&applied(rule.as_ref(), plan.clone(), state, subqueries)?.data) != now
-                {
-                    return internal_err!("{} changes a plan in which nothing of it occurs", rule.name());
+                if cfg!(debug_assertions) {
+                    let made = applied(rule.as_ref(), plan.clone(), state, subqueries)?.data;
+                    if hash(&made) != now {
+                        let (plan, made) = (plan.display_indent(), made.display_indent());
+                        return internal_err!(
+                            "{} changes a plan in which nothing of it occurs:\n{plan}\n{made}",
+                            rule.name()
+                        );
+                    }
                 }
                 continue;
             }

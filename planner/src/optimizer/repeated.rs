@@ -44,13 +44,18 @@ impl OptimizerRule for EliminateWhatRepeats {
     }
 }
 
-/// Whether a node of the plan computes the same twice, or may. What two operands make is taken for the same in either order.
+/// Whether a node of the plan computes the same twice, or may, or is not as the rule leaves it. What two operands make is taken for the same in either order.
 fn repeats(plan: &LogicalPlan) -> Result<bool> {
     let (mut found, mut seen) = (false, HashSet::new());
     plan.apply_with_subqueries(|node| {
         seen.clear();
-        // Window functions above each other are looked at together.
-        found |= matches!(node, LogicalPlan::Window(window) if matches!(*window.input, LogicalPlan::Window(_)));
+        found |= match node {
+            // Window functions above each other are looked at together.
+            LogicalPlan::Window(window) => matches!(*window.input, LogicalPlan::Window(_)),
+            // A condition that is made anew has no names inside.
+            LogicalPlan::Filter(filter) => filter.predicate.exists(|expr| Ok(matches!(expr, Expr::Alias(_))))?,
+            _ => false,
+        };
         node.apply_expressions(|expr| {
             found = found || see(expr, &mut seen)?.1;
             Ok(TreeNodeRecursion::Continue)

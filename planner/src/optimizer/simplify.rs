@@ -49,7 +49,8 @@ impl OptimizerRule for SimplifyWhatCanBe {
 /// Whether an expression is as simple as can be.
 fn is_simple(expr: &Expr) -> bool {
     match expr {
-        Expr::Alias(alias) => is_simple(&alias.expr),
+        // Of a name for a name the latter is left.
+        Expr::Alias(alias) => !matches!(*alias.expr, Expr::Alias(_)) && is_simple(&alias.expr),
         Expr::OuterReferenceColumn(..) | Expr::Placeholder(_) => true,
         Expr::AggregateFunction(call) => {
             call.params.filter.is_none()
