@@ -186,10 +186,13 @@ fn of_node(plan: &LogicalPlan) -> Kinds {
                 JoinType::Inner => Kinds::default(),
                 _ => Kinds::OUTER_JOIN,
             };
-            let condition = match join.filter {
-                Some(_) => Kinds::JOIN_CONDITION,
-                None => Kinds::default(),
-            };
+            // Keys with a name inside are conditions that rules make anew.
+            let named = |key: &Expr| key.exists(|part| Ok(matches!(part, Expr::Alias(_)))).unwrap_or(true);
+            let condition =
+                match join.filter.is_some() || join.on.iter().any(|(left, right)| named(left) || named(right)) {
+                    true => Kinds::JOIN_CONDITION,
+                    false => Kinds::default(),
+                };
             Kinds::JOIN | outer | condition
         }
         LogicalPlan::Limit(_) => Kinds::LIMIT,

@@ -9,8 +9,9 @@ use crate::pg::rewrite::call;
 use crate::pg::walk::{VisitMut, constraint};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CaseWhen, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
-    JoinConstraint, ObjectName, ObjectNamePart, Query, Select, SelectItem, TableFactor, Value, VisitorMut,
+    BinaryOperator, CaseWhen, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    GroupByExpr, Ident, JoinConstraint, ObjectName, ObjectNamePart, Query, Select, SelectItem, TableFactor, Value,
+    VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -132,7 +133,10 @@ impl VisitorMut for Rows<'_> {
             Expr::Function(function) if crate::pg::rewrite::function_name(function) == "row" => {
                 self.spread(&mut function.args).map(Some)
             }
-            Expr::Function(function) if crate::pg::rewrite::function_name(function) != "count" => {
+            // What `count(t.*)` counts is said elsewhere, but not which of them are different.
+            Expr::Function(function)
+                if crate::pg::rewrite::function_name(function) != "count" || is_distinct(function) =>
+            {
                 let FunctionArguments::List(list) = &mut function.args else {
                     return ControlFlow::Continue(());
                 };
@@ -148,6 +152,13 @@ impl VisitorMut for Rows<'_> {
             Ok(_) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
         }
+    }
+}
+
+fn is_distinct(function: &Function) -> bool {
+    match &function.args {
+        FunctionArguments::List(list) => list.duplicate_treatment == Some(DuplicateTreatment::Distinct),
+        _ => false,
     }
 }
 

@@ -51,6 +51,9 @@ impl ExprPlanner for PostgresOperators {
                 *expr = super::network::converted(std::mem::take(expr), own);
             }
         }
+        if types.len() == exprs.len() {
+            resolve::to_points_in_time(&mut exprs, &types);
+        }
         // Literals beside these would have to be cast by DataFusion, which cannot.
         if let Some(of) = types.iter().find(|of| !matches!(of, DataType::Utf8 | DataType::Null))
             && (is_range(of) || matches!(of, DataType::FixedSizeBinary(_)))
@@ -89,6 +92,11 @@ impl ExprPlanner for PostgresOperators {
                 (Ok(left), Ok(right)) => super::network::compared(expr.left, expr.right, (left, right)),
                 _ => (expr.left, expr.right),
             };
+            if let (Ok(own), Ok(other)) = &types
+                && let Some(compared) = numeric::operators::binary(test, &left, &right, (own, other))?
+            {
+                return Ok(PlannerResult::Planned(compared));
+            }
             return Ok(PlannerResult::Planned(binary_expr(left, test, right)));
         }
         let expr = super::range::with_parameters(expr, schema);

@@ -21,6 +21,50 @@ use std::sync::Arc;
 /// Functions whose arguments become one type.
 pub(crate) const OF_ONE_TYPE: [&str; 3] = ["coalesce", "greatest", "least"];
 
+/// Functions of floats that take numerics for such.
+const OF_FLOATS: [&str; 18] = [
+    "to_timestamp",
+    "make_interval",
+    "make_time",
+    "make_timestamp",
+    "make_timestamptz",
+    "covar_pop",
+    "covar_samp",
+    "corr",
+    "regr_count",
+    "regr_avgx",
+    "regr_avgy",
+    "regr_sxx",
+    "regr_syy",
+    "regr_sxy",
+    "regr_r2",
+    "regr_slope",
+    "regr_intercept",
+    "pg_sleep",
+];
+
+/// The types that a function of these asks for, but for numerics: DataFusion has no cast, and they become floats here before it
+/// looks for one.
+pub(crate) fn with_numerics(given: &[DataType], mut wanted: Vec<DataType>) -> Vec<DataType> {
+    for (given, wanted) in given.iter().zip(&mut wanted) {
+        if *given == tenon_storage::types::NUMERIC && *wanted == DataType::Float64 {
+            *wanted = given.clone();
+        }
+    }
+    wanted
+}
+
+fn floats_of(name: &str, args: &mut [Expr], schema: &DFSchema) -> bool {
+    let mut changed = false;
+    for arg in args.iter_mut().filter(|_| OF_FLOATS.contains(&name)) {
+        if is_numeric(arg, schema) {
+            *arg = as_float(std::mem::take(arg));
+            changed = true;
+        }
+    }
+    changed
+}
+
 #[derive(Debug)]
 pub(crate) struct NumbersOfOneType;
 
@@ -123,8 +167,16 @@ pub(crate) fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<
                 return Ok(Transformed::new_transformed(Expr::ScalarFunction(call), changed));
             }
             let equal = compared(Operator::Eq, &call.args[0], &call.args[1], schema)?;
-            let null = lit(datafusion::common::ScalarValue::try_from(&types[0])?);
-            Ok(Transformed::yes(when(equal, null).otherwise(call.args[0].clone())?))
+            // An integer is compared as a numeric beside one, and so that is what there is.
+            let (first, own) = match (Class::of(&types[0]), Class::of(&types[1])) {
+                (Class::Integer, Class::Decimal | Class::Numeric) => (
+                    to_numeric(call.args[0].clone(), &types[0])?,
+                    tenon_storage::types::NUMERIC,
+                ),
+                _ => (call.args[0].clone(), types[0].clone()),
+            };
+            let null = lit(datafusion::common::ScalarValue::try_from(&own)?);
+            Ok(Transformed::yes(when(equal, null).otherwise(first)?))
         }
         Expr::ScalarFunction(mut call) if OF_ONE_TYPE.contains(&call.name()) => {
             let changed = to_one_type(call.args.iter_mut().collect(), schema)?;
@@ -139,7 +191,16 @@ pub(crate) fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<
             let keyed = equal::rewrite_expr(Expr::WindowFunction(call), schema)?;
             Ok(Transformed::new_transformed(keyed.data, changed || keyed.transformed))
         }
-        other => equal::rewrite_expr(other, schema),
+        mut other => {
+            let floats = match &mut other {
+                Expr::ScalarFunction(call) => floats_of(call.func.name(), &mut call.args, schema),
+                Expr::AggregateFunction(call) => floats_of(call.func.name(), &mut call.params.args, schema),
+                Expr::WindowFunction(call) => floats_of(call.fun.name(), &mut call.params.args, schema),
+                _ => false,
+            };
+            let keyed = equal::rewrite_expr(other, schema)?;
+            Ok(Transformed::new_transformed(keyed.data, floats || keyed.transformed))
+        }
     }
 }
 

@@ -22,6 +22,12 @@ pub(super) fn in_select(select: &mut Select) {
     if distinct {
         keys.remove(0);
     }
+    // `GROUP BY (a, b)` is `GROUP BY a, b`.
+    let listed = std::mem::take(keys).into_iter().flat_map(|key| match key {
+        Expr::Tuple(all) => all,
+        key => vec![key],
+    });
+    keys.extend(listed.collect::<Vec<_>>());
     if !keys.iter().any(is_sets) {
         return;
     }

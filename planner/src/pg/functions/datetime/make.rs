@@ -3,12 +3,14 @@
 use super::function::{
     Call, INTERVAL, STAMP, STAMPTZ, TIME, arrow, dates, fail, function, intervals, is_text, stamps, stampstz, times,
 };
+use crate::pg::numeric::unify::with_numerics;
 use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
 use datafusion::common::Result;
 use datafusion::logical_expr::ScalarUDF;
 use tenon_storage::datetime::arithmetic::{make_date, make_time, stamp};
 use tenon_storage::datetime::{Span, Zone, out_of_range, unknown_zone};
+use tenon_storage::types::NUMERIC;
 use tenon_storage::{ErrorKind, StorageError};
 
 const WHOLE: DataType = DataType::Int64;
@@ -18,10 +20,10 @@ fn numbers(types: &[DataType], wanted: &[DataType]) -> Option<Vec<DataType>> {
     let fit = types.len() == wanted.len()
         && types.iter().zip(wanted).all(|(of, wanted)| match *wanted {
             WHOLE => of.is_integer() || is_text(of),
-            REAL => of.is_numeric() || is_text(of),
+            REAL => of.is_numeric() || *of == NUMERIC || is_text(of),
             _ => is_text(of),
         });
-    fit.then(|| wanted.to_vec())
+    fit.then(|| with_numerics(types, wanted.to_vec()))
 }
 
 pub(super) fn functions() -> Vec<ScalarUDF> {

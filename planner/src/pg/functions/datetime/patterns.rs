@@ -4,6 +4,7 @@ use super::function::{Call, INTERVAL, STAMPTZ, TIME, TIMETZ, dates, exact, fail,
 use super::zones::converted;
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
+use crate::pg::numeric::unify::with_numerics;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use datafusion::arrow::datatypes::{DataType, Float64Type, IntervalMonthDayNanoType, TimestampMicrosecondType};
 use datafusion::common::Result;
@@ -29,7 +30,7 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
             "to_timestamp",
             |types| match types {
                 [seconds] if seconds.is_numeric() || *seconds == NUMERIC || is_text(seconds) => {
-                    Some(vec![DataType::Float64])
+                    Some(with_numerics(types, vec![DataType::Float64]))
                 }
                 [text, pattern] if is_text(text) && is_text(pattern) => {
                     Some(vec![DataType::Utf8View, DataType::Utf8View])

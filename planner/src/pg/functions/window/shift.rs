@@ -1,5 +1,7 @@
 //! `lag` and `lead` whose offset or default are expressions.
 
+use crate::pg::functions::datetime::{STAMP, STAMPTZ};
+use crate::pg::numeric::Class;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::interleave;
 use datafusion::arrow::datatypes::{DataType, FieldRef, Int64Type};
@@ -8,6 +10,7 @@ use datafusion::logical_expr::function::{PartitionEvaluatorArgs, WindowUDFFieldA
 use datafusion::logical_expr::type_coercion::binary::type_union_coercion;
 use datafusion::logical_expr::{PartitionEvaluator, Signature, Volatility, WindowUDF, WindowUDFImpl};
 use std::sync::Arc;
+use tenon_storage::types::NUMERIC;
 
 /// `lag(value, offset, default)`, or `lead`.
 pub(super) fn shift(name: &'static str) -> WindowUDF {
@@ -47,6 +50,10 @@ impl WindowUDFImpl for Shift {
         }
         let mut coerced = vec![value.clone(), DataType::Int64];
         if let [default] = rest {
+            if [value, default].contains(&&NUMERIC) && [value, default].into_iter().all(is_number) {
+                // `numeric::unify` gives both one type, to which DataFusion has no cast.
+                return Ok(vec![value.clone(), DataType::Int64, default.clone()]);
+            }
             let Some(common) = common_type(value, default) else {
                 return plan_err!("No function matches the given name and argument types '{}'", self.name);
             };
@@ -79,8 +86,20 @@ fn common_type(value: &DataType, default: &DataType) -> Option<DataType> {
         (DataType::Null, default) => Some(default.clone()),
         // An untyped constant becomes what the value is.
         (value, DataType::Utf8 | DataType::Utf8View) => Some(value.clone()),
+        (value, default) if *value == *STAMPTZ && is_local(default) || *default == *STAMPTZ && is_local(value) => {
+            Some(STAMPTZ.clone())
+        }
         (value, default) => type_union_coercion(value, default),
     }
+}
+
+/// Whether it is a time of no zone.
+fn is_local(of: &DataType) -> bool {
+    *of == DataType::Date32 || *of == STAMP
+}
+
+fn is_number(of: &DataType) -> bool {
+    Class::of(of).is_exact() || of.is_floating()
 }
 
 #[derive(Debug)]

@@ -12,6 +12,7 @@ mod neighbours;
 mod operands;
 mod sets;
 
+pub(crate) use neighbours::to_points_in_time;
 pub(super) use neighbours::{LiteralsTakeTypes, resolved};
 pub(crate) use operands::{operands, undefined, undefined_prefix};
 

@@ -1,6 +1,6 @@
 //! The columns of UNION, INTERSECT and EXCEPT, and of the subqueries after IN.
 
-use super::neighbours::{type_of_two, unmatched};
+use super::neighbours::{become_of, becomes, type_of_two, unmatched};
 use super::{Group, group, is_unknown, known, known_of, name, typed, undefined};
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
@@ -101,8 +101,12 @@ pub(super) fn union(union: Union) -> Result<Transformed<LogicalPlan>> {
     }
     let wanted = |input: &LogicalPlan| (0..width).any(|at| types[at].is_some() && literal_column(input, at));
     let mixed = blanks.iter().any(Option::is_some);
-    let networks = types.contains(&Some(SqlType::Inet));
-    if !mixed && !networks && !union.inputs.iter().any(|input| wanted(input)) {
+    let others = |at: usize| {
+        let mut inputs = union.inputs.iter();
+        inputs.any(|input| becomes_at(input, at, &types))
+    };
+    let some_become = (0..width).any(others);
+    if !mixed && !some_become && !union.inputs.iter().any(|input| wanted(input)) {
         return Ok(Transformed::no(LogicalPlan::Union(union)));
     }
     let inputs = union.inputs.iter().map(|input| {
@@ -117,11 +121,7 @@ pub(super) fn union(union: Union) -> Result<Transformed<LogicalPlan>> {
             }
             _ => input.clone(),
         };
-        let input = if networks {
-            with_addresses(input, &types)?
-        } else {
-            input
-        };
+        let input = with_types(input, &types)?;
         match mixed {
             true => with_blanks(input, &blanks),
             false => Ok(input),
@@ -162,20 +162,27 @@ fn with_blanks(input: Arc<LogicalPlan>, blanks: &[Option<Blanks>]) -> Result<Arc
     Ok(Arc::new(LogicalPlan::Projection(projection)))
 }
 
-/// Networks in columns of addresses.
-fn with_addresses(input: Arc<LogicalPlan>, types: &[Option<SqlType>]) -> Result<Arc<LogicalPlan>> {
-    let is_network = |at: usize| types[at] == Some(SqlType::Inet) && column_type(&input, at) == Some(SqlType::Cidr);
-    if !(0..types.len()).any(is_network) {
+/// Whether a column's values become such of the type that is wanted there.
+fn becomes_at(input: &LogicalPlan, at: usize, types: &[Option<SqlType>]) -> bool {
+    let own = column_type(input, at).filter(|_| !literal_column(input, at));
+    own.zip(types[at]).is_some_and(|(own, wanted)| becomes(own, wanted))
+}
+
+/// Networks in columns of addresses, and dates and timestamps in those of points in time.
+fn with_types(input: Arc<LogicalPlan>, types: &[Option<SqlType>]) -> Result<Arc<LogicalPlan>> {
+    if !(0..types.len()).any(|at| becomes_at(&input, at, types)) {
         return Ok(input);
     }
     let columns = input.schema().columns().into_iter().enumerate();
-    let exprs = columns.map(|(at, column)| match is_network(at) {
-        true => {
-            let (qualifier, name) = (column.relation.clone(), column.name.clone());
-            converted(Expr::Column(column), &CIDR).alias_qualified(qualifier, name)
-        }
-        false => Expr::Column(column),
-    });
+    let exprs = columns.map(
+        |(at, column)| match (becomes_at(&input, at, types), column_type(&input, at), types[at]) {
+            (true, Some(own), Some(wanted)) => {
+                let (qualifier, name) = (column.relation.clone(), column.name.clone());
+                become_of(Expr::Column(column), own, wanted).alias_qualified(qualifier, name)
+            }
+            _ => Expr::Column(column),
+        },
+    );
     let projection = Projection::try_new(exprs.collect(), input.clone())?;
     Ok(Arc::new(LogicalPlan::Projection(projection)))
 }
@@ -191,7 +198,7 @@ pub(super) fn blankless(mut join: Join) -> Result<Transformed<LogicalPlan>> {
         && join.null_equality == NullEquality::NullEqualsNull;
     let mut changed = false;
     if of_sets {
-        changed = addressed(&mut join)?;
+        changed = of_one_type(&mut join)?;
         for (left, right) in &mut join.on {
             let types = (known(left, join.left.schema()), known(right, join.right.schema()));
             let string = types
@@ -212,24 +219,23 @@ pub(super) fn blankless(mut join: Join) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::new_transformed(LogicalPlan::Join(join), changed))
 }
 
-/// Makes addresses of the networks that a set operation compares with such; whether there were any.
-fn addressed(join: &mut Join) -> Result<bool> {
+/// Makes addresses of the networks that a set operation compares with such, and points in time of dates and timestamps; whether
+/// there were any.
+fn of_one_type(join: &mut Join) -> Result<bool> {
     let mut changed = false;
     let pairs = join.on.clone();
     for (left, right) in &pairs {
         let types = (known(left, join.left.schema()), known(right, join.right.schema()));
-        let (side, column) = match types {
-            (Some(SqlType::Cidr), Some(SqlType::Inet)) => (&mut join.left, left),
-            (Some(SqlType::Inet), Some(SqlType::Cidr)) => (&mut join.right, right),
+        let (side, column, to) = match types {
+            (Some(own), Some(other)) if becomes(own, other) => (&mut join.left, left, other),
+            (Some(other), Some(own)) if becomes(own, other) => (&mut join.right, right, other),
             _ => continue,
         };
         let Expr::Column(column) = column else { continue };
         let wanted = side.schema().maybe_index_of_column(column);
         let width = side.schema().fields().len();
-        let types: Vec<Option<SqlType>> = (0..width)
-            .map(|at| (Some(at) == wanted).then_some(SqlType::Inet))
-            .collect();
-        *side = with_addresses(side.clone(), &types)?;
+        let types: Vec<Option<SqlType>> = (0..width).map(|at| (Some(at) == wanted).then_some(to)).collect();
+        *side = with_types(side.clone(), &types)?;
         changed = true;
     }
     Ok(changed)

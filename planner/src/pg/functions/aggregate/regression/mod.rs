@@ -3,6 +3,7 @@
 
 mod float;
 
+use crate::pg::numeric::unify::with_numerics;
 use float::Sums;
 
 use super::fail_out_of_range;
@@ -122,7 +123,7 @@ impl AggregateUDFImpl for Moments {
         }
         match (self.moment.is_of_one(), types) {
             (true, [_]) => Ok(vec![DataType::Float64]),
-            (false, [_, _]) => Ok(vec![DataType::Float64; 2]),
+            (false, [_, _]) => Ok(with_numerics(types, vec![DataType::Float64; 2])),
             _ => wrong(),
         }
     }
