@@ -4,6 +4,7 @@ use super::spellings::{call, take};
 use crate::pg::functions::array::{EVEN, FILL, SLICE, SUBSCRIPT};
 use crate::pg::functions::json;
 use crate::pg::walk::{null, taken};
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, ArrayElemTypeDef, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, ObjectName, Subscript, UnaryOperator,
@@ -51,6 +52,7 @@ fn of_function(function: &mut Function) -> Option<Expr> {
     }
     let aggregate = json::AGGREGATES.iter().find(|(known, _)| *known == name);
     if let Some((name, of_arrays)) = aggregate {
+        whole_rows(function);
         return aggregated(name, of_arrays, function);
     }
     match name.as_str() {
@@ -62,6 +64,20 @@ fn of_function(function: &mut Function) -> Option<Expr> {
         "array_agg" => Some(call(EVEN, vec![Expr::Function(function.clone())])),
         "array_fill" => fill(function),
         _ => None,
+    }
+}
+
+/// `f(t.*)`: an expression as others are, which becomes the row where relations are known.
+fn whole_rows(function: &mut Function) {
+    let FunctionArguments::List(list) = &mut function.args else {
+        return;
+    };
+    for argument in &mut list.args {
+        if let FunctionArg::Unnamed(argument) = argument
+            && let FunctionArgExpr::QualifiedWildcard(name) = argument
+        {
+            *argument = FunctionArgExpr::Expr(Expr::QualifiedWildcard(name.clone(), AttachedToken::empty()));
+        }
     }
 }
 

@@ -30,6 +30,7 @@ const FUNCTIONS: &[(&str, &[SqlType])] = &[
     ("masklen", &[Inet]),
     ("netmask", &[Inet]),
     ("network", &[Inet]),
+    ("ntile", &[Int4]),
     ("numrange", &[Numeric, Numeric, Text]),
     ("pg_cancel_backend", &[Int4]),
     ("pg_sleep", &[Float8]),
@@ -57,6 +58,10 @@ pub(super) fn type_of(name: &ObjectName, arguments: &[FunctionArg], number: usiz
             _ => false,
         };
         return arguments.iter().any(is_integer).then_some(Int4);
+    }
+    // What stands before it may be of any type.
+    if matches!(own_name.as_str(), "lag" | "lead" | "nth_value") {
+        return (number == 1).then_some(Int4);
     }
     let (_, types) = FUNCTIONS.iter().find(|(own, _)| *own == own_name)?;
     types.get(number).copied()

@@ -13,8 +13,8 @@ use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{self, ExprSchemable, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, LimitClause, Query, SelectItem, Value, Visitor,
-    VisitorMut,
+    self, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, LimitClause, Query, SelectItem,
+    UnaryOperator, Value, Visitor, VisitorMut,
 };
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -251,6 +251,16 @@ fn placeholder(expr: &Expr) -> Option<usize> {
     }
 }
 
+impl Hints {
+    /// A parameter that is a condition is a boolean.
+    fn condition(&mut self, expr: &Expr) {
+        if let Some(at) = placeholder(expr) {
+            let boolean = || Arc::new(SqlType::Bool.field("", true));
+            self.certain.entry(at).or_insert_with(boolean);
+        }
+    }
+}
+
 impl Visitor for Hints {
     type Break = SqlError;
 
@@ -268,6 +278,8 @@ impl Visitor for Hints {
             self.certain.insert(at, Arc::new(Field::new("", DataType::Int64, true)));
         }
         if let ast::SetExpr::Select(select) = query.body.as_ref() {
+            let conditions = select.selection.iter().chain(&select.having);
+            conditions.for_each(|condition| self.condition(condition));
             for item in &select.projection {
                 if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
                     self.free.extend(placeholder(expr));
@@ -298,6 +310,20 @@ impl Visitor for Hints {
                     }
                 }
             }
+            Expr::Case {
+                operand: None,
+                conditions,
+                ..
+            } => conditions.iter().for_each(|when| self.condition(&when.condition)),
+            Expr::UnaryOp {
+                op: UnaryOperator::Not,
+                expr,
+            } => self.condition(expr),
+            Expr::BinaryOp {
+                left,
+                op: BinaryOperator::And | BinaryOperator::Or,
+                right,
+            } => [left, right].into_iter().for_each(|side| self.condition(side)),
             Expr::Function(function) => {
                 if let FunctionArguments::List(list) = &function.args {
                     for (number, argument) in list.args.iter().enumerate() {

@@ -4,7 +4,7 @@ use crate::pg::functions::datetime::{STAMP, STAMPTZ};
 use crate::pg::numeric::Class;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::interleave;
-use datafusion::arrow::datatypes::{DataType, FieldRef, Int64Type};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::function::{PartitionEvaluatorArgs, WindowUDFFieldArgs};
 use datafusion::logical_expr::type_coercion::binary::type_union_coercion;
@@ -63,7 +63,14 @@ impl WindowUDFImpl for Shift {
     }
 
     fn field(&self, args: WindowUDFFieldArgs) -> Result<FieldRef> {
+        let floats = args
+            .get_input_field(2)
+            .filter(|default| default.data_type().is_floating());
         match args.get_input_field(0) {
+            // Beside a float it becomes one.
+            Some(field) if *field.data_type() == NUMERIC && floats.is_some() => {
+                Ok(Arc::new(Field::new(args.name(), DataType::Float64, true)))
+            }
             Some(field) => Ok(Arc::new(
                 field.as_ref().clone().with_name(args.name()).with_nullable(true),
             )),
