@@ -63,6 +63,10 @@ impl Dialect for TenonDialect {
         matches!(word, CLUSTER | EXPLAIN | FORMAT | START | VIEW) || BASE.is_table_alias(word, parser)
     }
 
+    fn supports_named_fn_args_with_assignment_operator(&self) -> bool {
+        true
+    }
+
     fn is_custom_operator_part(&self, c: char) -> bool {
         BASE.is_custom_operator_part(c)
     }

@@ -73,6 +73,10 @@ pub(super) fn plan(message: &str) -> SqlError {
         let message = "arguments to GROUPING must be grouping expressions of the associated query level";
         return SqlError::new(state::GROUPING_ERROR, message);
     }
+    if let Some(name) = first.strip_prefix("Invalid qualifier ") {
+        let message = format!("missing FROM-clause entry for table \"{name}\"");
+        return SqlError::new(state::UNDEFINED_TABLE, message);
+    }
     if let Some(of) = first.strip_prefix("Unary operator 'NOT' requires a boolean expression, got ") {
         return not_boolean("NOT", of);
     }

@@ -33,6 +33,7 @@ mod no_columns;
 mod ordered_sets;
 mod overlaps;
 mod precedence;
+mod qualified_stars;
 mod recordsets;
 mod row_subqueries;
 mod said;
@@ -95,6 +96,7 @@ impl VisitorMut for Rewriter {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         names::name_outputs(select);
+        qualified_stars::in_select(select);
         select.selection.iter_mut().for_each(spellings::as_bool);
         select.having.iter_mut().for_each(spellings::as_bool);
         hypothetical_sets::in_select(select);

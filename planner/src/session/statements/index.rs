@@ -73,6 +73,17 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
     };
     let snapshot = session.state();
     rights(session, &snapshot).check_owner(&Relation::Table(table.clone()))?;
+    if !create.include.is_empty() {
+        // Columns lie beside each other however they are indexed.
+        for column in create.include.iter().map(fold) {
+            if !table.definition().columns.iter().any(|own| own.name == column) {
+                let message = format!("column \"{column}\" does not exist");
+                return Err(SqlError::new(state::UNDEFINED_COLUMN, message));
+            }
+        }
+        let told = "INCLUDE has no effect: queries read columns where these are";
+        session.warn(SqlState("01000"), told);
+    }
     let (schema, table) = (table.definition().schema_name.clone(), table.name().to_string());
     rights(session, &snapshot).check_schema(&schema, privilege::CREATE)?;
     if let Some(name) = &def.name
@@ -161,13 +172,10 @@ fn definition(create: &CreateIndex) -> Result<IndexDef> {
             );
         }
     }
-    for (clause, present) in [
-        ("INCLUDE", !create.include.is_empty()),
-        (
-            "this index option",
-            !create.index_options.is_empty() || !create.alter_options.is_empty(),
-        ),
-    ] {
+    for (clause, present) in [(
+        "this index option",
+        !create.index_options.is_empty() || !create.alter_options.is_empty(),
+    )] {
         if present {
             return Err(SqlError::unsupported(clause));
         }
