@@ -278,7 +278,8 @@ async fn retype(
     }
     let mut columns = definition.columns.clone();
     columns[at].sql_type = wanted;
-    columns[at].domain = None;
+    let domain = session.binder().domain_of(data_type);
+    columns[at].domain = domain.map(|domain| (domain.schema_name.clone(), domain.name.clone()));
     columns[at].collation = None;
     if let Some(using) = using {
         let places = ("transform expression", "transform expressions");
