@@ -320,22 +320,23 @@ async fn one(
         AlterTableOperation::AddConstraint {
             constraint: TableConstraint::Check(check),
             not_valid: true,
-        } => return check_constraints::add_unchecked(session, schema, name, check),
+        } => return check_constraints::add_unchecked(session, place, check),
         AlterTableOperation::AddConstraint { constraint, .. } => {
-            return constraint_added(session, schema, name, constraint).await;
+            return constraint_added(session, place, constraint).await;
         }
         other => return Err(SqlError::unsupported(format!("ALTER TABLE {other}"))),
     }
     Ok(())
 }
 
-async fn constraint_added(session: &mut Session, schema: &str, name: &str, constraint: &TableConstraint) -> Result<()> {
+async fn constraint_added(session: &mut Session, place: &Target, constraint: &TableConstraint) -> Result<()> {
+    let Target { schema, name } = place;
     match constraint {
         TableConstraint::Unique(unique) => {
             let unique = constraints::unique(&unique.columns, unique.name.as_ref(), unique.nulls_distinct)?;
             add_unique(session, schema, name, unique).await
         }
-        TableConstraint::Check(check) => check_constraints::add(session, schema, name, check, None, None).await,
+        TableConstraint::Check(check) => check_constraints::add(session, place, check, None).await,
         TableConstraint::PrimaryKey(key) => {
             let columns = key.columns.iter().map(create::key_column).collect::<Result<Vec<_>>>()?;
             add_primary_key(session, schema, name, columns, key.name.as_ref().map(fold)).await

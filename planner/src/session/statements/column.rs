@@ -117,7 +117,7 @@ pub(super) async fn add(session: &mut Session, place: &Target, column: ColumnDef
         alter::add_unique(session, &place.schema, &place.name, unique).await?;
     }
     for (own, check) in declared.checks {
-        check_constraints::add(session, &place.schema, &place.name, &check, own.as_ref(), Some(&name)).await?;
+        check_constraints::add(session, place, &check, own.as_ref()).await?;
     }
     for key in &declared.foreign_keys {
         references::add(session, place, key, true).await?;
