@@ -42,6 +42,7 @@ pub(super) fn declared(
         name,
         condition: declared.expr.to_string(),
         not_valid: false,
+        comment: None,
     })
 }
 

@@ -11,8 +11,8 @@ use crate::pg::parse::parse_expression;
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{ColumnDef as Declared, DataType, ForeignKeyConstraint};
 use tenon_storage::{
-    ColumnDef, ExpressionIndex, Generated, IndexDef, IndexKind, Object, ObjectKey, Relation, TableDef, TableDefinition,
-    privilege,
+    Check, ColumnDef, ExpressionIndex, Generated, IndexDef, IndexKind, Object, ObjectKey, Relation, TableDef,
+    TableDefinition, privilege,
 };
 
 /// What LIKE takes over beside names, types and NOT NULL.
@@ -142,7 +142,10 @@ fn of_table(
         into.columns.push(own);
     }
     if including.constraints {
-        into.checks.extend(source.checks.iter().cloned());
+        into.checks.extend(source.checks.iter().map(|check| Check {
+            comment: check.comment.clone().filter(|_| including.comments),
+            ..check.clone()
+        }));
     }
     if !including.indexes {
         return Ok(());
