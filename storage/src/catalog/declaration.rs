@@ -87,6 +87,9 @@ pub struct Check {
     /// It was added NOT VALID, and the rows that were there have not been checked.
     #[serde(default)]
     pub not_valid: bool,
+    /// What COMMENT ON says of it: it has no oid of its own by which comments are kept.
+    #[serde(default)]
+    pub comment: Option<String>,
 }
 
 /// Whether a table's columns are kept in a GPU's memory.

@@ -16,6 +16,7 @@ mod order_keys;
 mod outer_aggregates;
 mod output_names;
 mod partition;
+mod physical;
 mod reads;
 mod records;
 pub(crate) mod recursion;
@@ -51,16 +52,10 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::{DFSchema, ScalarValue, SchemaError, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
 use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{
-    AggregateUDF, EmptyRelation, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource,
-    WindowUDF,
-};
+use datafusion::logical_expr::{AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
-use datafusion::physical_expr::create_physical_expr;
-use datafusion::physical_plan::PhysicalExpr;
 use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
@@ -179,33 +174,6 @@ impl Binder {
             .map_err(|error| from_datafusion(&error))?;
         reads::check_expression(self, &expr)?;
         Ok(expr)
-    }
-
-    /// An expression over the columns of `schema`, with PostgreSQL's meaning, to be evaluated outside of a plan.
-    pub(crate) fn physical(&self, expr: Expr, schema: &DFSchema) -> SqlResult<Arc<dyn PhysicalExpr>> {
-        let settings = &self.facts.settings;
-        let state = self.services.under(settings.join_options(), settings.conventions(None));
-        let rows = LogicalPlan::EmptyRelation(EmptyRelation {
-            produce_one_row: false,
-            schema: Arc::new(schema.clone()),
-        });
-        let plan = LogicalPlanBuilder::from(rows)
-            .project([expr])
-            .and_then(LogicalPlanBuilder::build)
-            .and_then(|plan| {
-                state
-                    .analyzer()
-                    .execute_and_check(plan, state.config_options(), |_, _| {})
-            })
-            .map_err(|error| from_datafusion(&error))?;
-        let LogicalPlan::Projection(projection) = plan else {
-            return Err(SqlError::unsupported("such an expression in this place"));
-        };
-        let expr = projection.expr.into_iter().next();
-        let expr = expr.ok_or_else(|| SqlError::internal("an expression is gone"))?;
-        // The state's own way would coerce its types once more.
-        let (props, context) = (state.execution_props(), PhysicalPlanningContext::default());
-        create_physical_expr(&expr, schema, props, &context).map_err(|error| from_datafusion(&error))
     }
 
     /// Whether a plan made by this binder may run in another statement on the same snapshot.

@@ -19,13 +19,17 @@ struct Shown<'a> {
     domain: u32,
     condition: &'a str,
     not_valid: bool,
+    comment: Option<&'a str>,
 }
+
+/// The first oid that `part_oid` gives.
+const PARTS_FROM: u32 = 1 << 30;
 
 /// An oid for what storage gives none: a part of the object with this oid. No other object's, as long as there are fewer than
 /// half a million of them; the same until the object changes.
 pub(super) fn part_oid(of: u32, at: usize) -> u32 {
     const PARTS_MAX: u32 = 2048;
-    (1 << 30) | (of.wrapping_mul(PARTS_MAX).wrapping_add(at as u32) & ((1 << 30) - 1))
+    PARTS_FROM | (of.wrapping_mul(PARTS_MAX).wrapping_add(at as u32) & (PARTS_FROM - 1))
 }
 
 /// The conditions of a relation's own rows.
@@ -47,6 +51,7 @@ fn all(binder: &Binder) -> Vec<Shown<'_>> {
             domain: 0,
             condition: &check.condition,
             not_valid: check.not_valid,
+            comment: check.comment.as_deref(),
         })
     });
     let domains = binder.snapshot.objects().values().filter_map(|object| match object {
@@ -62,6 +67,7 @@ fn all(binder: &Binder) -> Vec<Shown<'_>> {
             domain: of.oid,
             condition,
             not_valid: false,
+            comment: None,
         })
     });
     of_tables.chain(of_domains).collect()
@@ -94,6 +100,29 @@ pub(super) fn constraints(binder: &Binder) -> Vec<Row> {
         }
     };
     all(binder).into_iter().map(constraint).collect()
+}
+
+/// What COMMENT ON says of the condition with this oid.
+pub(super) fn comment(binder: &Binder, oid: i64) -> Option<String> {
+    if oid < i64::from(PARTS_FROM) {
+        return None;
+    }
+    let shown = all(binder).into_iter().find(|shown| i64::from(shown.oid) == oid)?;
+    shown.comment.map(str::to_string)
+}
+
+/// Rows of `pg_description`.
+pub(super) fn descriptions(binder: &Binder) -> Vec<Row> {
+    const PG_CONSTRAINT: i64 = 2606;
+    let described = |shown: Shown<'_>| {
+        Some(row! {
+            "objoid": shown.oid,
+            "classoid": PG_CONSTRAINT,
+            "objsubid": 0_i64,
+            "description": shown.comment?,
+        })
+    };
+    all(binder).into_iter().filter_map(described).collect()
 }
 
 /// The columns that a table's condition names, in its order.

@@ -436,8 +436,9 @@ fn comment(binder: &Binder, oid: i64, column: i64) -> Option<String> {
         oid: oid.try_into().ok()?,
         column: column.try_into().ok()?,
     };
-    match binder.snapshot.objects().get(&key)? {
-        Object::Comment(text) => Some(text.to_string()),
+    match binder.snapshot.objects().get(&key) {
+        Some(Object::Comment(text)) => Some(text.to_string()),
+        _ if column == 0 => checks::comment(binder, oid),
         _ => None,
     }
 }

@@ -280,7 +280,8 @@ fn descriptions(binder: &Binder) -> Vec<Row> {
         }),
         _ => None,
     };
-    binder.snapshot.objects().iter().filter_map(comment).collect()
+    let of_objects = binder.snapshot.objects().iter().filter_map(comment);
+    of_objects.chain(checks::descriptions(binder)).collect()
 }
 
 /// The system table that an object is in.

@@ -164,7 +164,6 @@ impl Lexer<'_> {
             'n' => out.push(b'\n'),
             'r' => out.push(b'\r'),
             't' => out.push(b'\t'),
-            'v' => out.push(11),
             '0'..='7' => {
                 let digits = self
                     .rest()

@@ -3,8 +3,11 @@
 use super::function_name;
 use datafusion::sql::sqlparser::ast::{DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments};
 
+/// Functions whose first argument is a sequence.
+pub(crate) const OF_SEQUENCES: [&str; 3] = ["nextval", "currval", "setval"];
+
 pub(super) fn take_name(call: &mut Function) {
-    if !["nextval", "currval", "setval"].contains(&function_name(call).as_str()) {
+    if !OF_SEQUENCES.contains(&function_name(call).as_str()) {
         return;
     }
     let FunctionArguments::List(list) = &mut call.args else {
@@ -19,7 +22,7 @@ pub(super) fn take_name(call: &mut Function) {
     }
 }
 
-fn is_regclass(data_type: &DataType) -> bool {
+pub(crate) fn is_regclass(data_type: &DataType) -> bool {
     match data_type {
         DataType::Regclass => true,
         DataType::Custom(name, _) => name.to_string().eq_ignore_ascii_case("regclass"),

@@ -26,7 +26,11 @@ fn is_string(data_type: &DataType) -> bool {
 }
 
 pub(super) fn rewrite(mut cast: Cast, schema: &DFSchema, conventions: &Conventions) -> Result<Transformed<Expr>> {
-    if enums::holds_enums(cast.field.data_type()) && !cast.expr.any_column_refs() && !cast.expr.is_volatile() {
+    // A column may be a literal where the optimizer is done.
+    if enums::holds_enums(cast.field.data_type())
+        && !enums::holds_enums(&fields::data_type(&cast.expr, schema)?)
+        && !cast.expr.is_volatile()
+    {
         *cast.expr = enums::late(*cast.expr);
         let done = of_own_kind(cast, schema, conventions)?;
         return Ok(Transformed::yes(done.data));

@@ -3,8 +3,8 @@
 use super::constraints;
 use super::role::rights;
 use super::{
-    check_constraints, column, create, declared, defaults, owner, partition, references, residence, row_types, view,
-    view_texts,
+    check_constraints, column, create, declared, defaults, owner, partition, references, residence, row_types,
+    sequence_texts, view, view_texts,
 };
 use crate::catalog::bind::{Target, fold};
 use crate::pg::error::{Result, SqlError, state};
@@ -123,6 +123,12 @@ fn index(session: &mut Session, alter: &Alter) -> Result<Outcome> {
 }
 
 fn set_schema(session: &mut Session, relation: &Relation, place: &mut Target, to: &str) -> Result<()> {
+    let owner = relation.as_sequence().and_then(|own| own.owner.as_ref());
+    if let Some(table) = owner.and_then(|owner| session.state().table_by_oid(owner.table_oid).cloned()) {
+        let message = "cannot move an owned sequence into another schema";
+        let detail = format!("Sequence \"{}\" is linked to table \"{}\".", place.name, table.name());
+        return Err(SqlError::unsupported_as(message).detail(detail));
+    }
     if session.state().schema(to).is_none() {
         let message = format!("schema \"{to}\" does not exist");
         return Err(SqlError::new(state::INVALID_SCHEMA_NAME, message));
@@ -133,8 +139,16 @@ fn set_schema(session: &mut Session, relation: &Relation, place: &mut Target, to
     let state_now = session.state();
     rights(session, &state_now).check_schema(to, privilege::CREATE)?;
     let transaction = session.transaction()?;
+    let owned = transaction.lock().owned_sequences(relation.oid(), None);
+    for sequence in relation.as_sequence().into_iter().chain(&owned) {
+        let to = Target {
+            schema: to.to_string(),
+            name: sequence.name.clone(),
+        };
+        sequence_texts::moves(session, sequence.oid, &to)?;
+    }
     let mut transaction = transaction.lock();
-    for sequence in transaction.owned_sequences(relation.oid(), None) {
+    for sequence in owned {
         transaction.move_relation(&sequence.schema_name, &sequence.name, to, &sequence.name)?;
     }
     transaction.move_relation(&place.schema, &place.name, to, &place.name)?;
@@ -156,6 +170,13 @@ async fn one(
         AlterTableOperation::RenameTable { table_name } => {
             let (RenameTableNameKind::As(to) | RenameTableNameKind::To(to)) = table_name;
             let to = super::last(to);
+            if relation.as_sequence().is_some() {
+                let to = Target {
+                    schema: schema.clone(),
+                    name: to.clone(),
+                };
+                sequence_texts::moves(session, relation.oid(), &to)?;
+            }
             transaction.lock().rename_relation(schema, name, &to)?;
             view_texts::moved(session, (schema, name), (schema, &to))?;
             place.name = to;
@@ -299,22 +320,23 @@ async fn one(
         AlterTableOperation::AddConstraint {
             constraint: TableConstraint::Check(check),
             not_valid: true,
-        } => return check_constraints::add_unchecked(session, schema, name, check),
+        } => return check_constraints::add_unchecked(session, place, check),
         AlterTableOperation::AddConstraint { constraint, .. } => {
-            return constraint_added(session, schema, name, constraint).await;
+            return constraint_added(session, place, constraint).await;
         }
         other => return Err(SqlError::unsupported(format!("ALTER TABLE {other}"))),
     }
     Ok(())
 }
 
-async fn constraint_added(session: &mut Session, schema: &str, name: &str, constraint: &TableConstraint) -> Result<()> {
+async fn constraint_added(session: &mut Session, place: &Target, constraint: &TableConstraint) -> Result<()> {
+    let Target { schema, name } = place;
     match constraint {
         TableConstraint::Unique(unique) => {
             let unique = constraints::unique(&unique.columns, unique.name.as_ref(), unique.nulls_distinct)?;
             add_unique(session, schema, name, unique).await
         }
-        TableConstraint::Check(check) => check_constraints::add(session, schema, name, check, None, None).await,
+        TableConstraint::Check(check) => check_constraints::add(session, place, check, None).await,
         TableConstraint::PrimaryKey(key) => {
             let columns = key.columns.iter().map(create::key_column).collect::<Result<Vec<_>>>()?;
             add_primary_key(session, schema, name, columns, key.name.as_ref().map(fold)).await

@@ -117,7 +117,7 @@ pub(super) async fn add(session: &mut Session, place: &Target, column: ColumnDef
         alter::add_unique(session, &place.schema, &place.name, unique).await?;
     }
     for (own, check) in declared.checks {
-        check_constraints::add(session, &place.schema, &place.name, &check, own.as_ref(), Some(&name)).await?;
+        check_constraints::add(session, place, &check, own.as_ref()).await?;
     }
     for key in &declared.foreign_keys {
         references::add(session, place, key, true).await?;
@@ -278,7 +278,8 @@ async fn retype(
     }
     let mut columns = definition.columns.clone();
     columns[at].sql_type = wanted;
-    columns[at].domain = None;
+    let domain = session.binder().domain_of(data_type);
+    columns[at].domain = domain.map(|domain| (domain.schema_name.clone(), domain.name.clone()));
     columns[at].collation = None;
     if let Some(using) = using {
         let places = ("transform expression", "transform expressions");

@@ -2,22 +2,50 @@
 
 use super::role::rights;
 use crate::catalog::bind::{fold, parts};
+use crate::catalog::system::type_identity;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
 use crate::pg::parse::definition::{Comment, Commented};
 use crate::session::Session;
+use datafusion::sql::sqlparser::ast::{DataType, ObjectName};
 use std::sync::Arc;
-use tenon_storage::{Object, ObjectKey};
+use tenon_storage::{Check, Object, ObjectKey, TableVersion};
 
 pub(super) fn on(session: &mut Session, comment: &Comment) -> Result<Outcome> {
     session.check_writable("COMMENT")?;
-    if let Some((oid, column)) = place(session, &comment.on)? {
+    if let Commented::Constraint { name, table } = &comment.on
+        && let Some((table, checks)) = with_check(session, name, table, comment.text.as_deref())?
+    {
+        let (schema, table) = (&table.definition().schema_name, table.name());
+        session.transaction()?.lock().set_checks(schema, table, checks)?;
+    } else if let Some((oid, column)) = place(session, &comment.on)? {
         check_owner(session, &comment.on, oid)?;
         let object = comment.text.as_deref().map(|text| Object::Comment(Arc::from(text)));
         let key = ObjectKey::Comment { oid, column };
         session.transaction()?.lock().put_object(key, object);
     }
     Ok(Outcome::Command("COMMENT".into()))
+}
+
+/// A table with its CHECK constraints, one of which has this name and the comment.
+fn with_check(
+    session: &Session,
+    name: &str,
+    table: &ObjectName,
+    text: Option<&str>,
+) -> Result<Option<(Arc<TableVersion>, Vec<Check>)>> {
+    let binder = session.binder();
+    let relation = binder.names().relation(table)?;
+    let Some(table) = relation.as_table() else {
+        return Ok(None);
+    };
+    let mut checks = table.definition().checks.clone();
+    let Some(check) = checks.iter_mut().find(|check| check.name == name) else {
+        return Ok(None);
+    };
+    binder.rights().check_owner(relation)?;
+    check.comment = text.map(str::to_string);
+    Ok(Some((table.clone(), checks)))
 }
 
 /// What is said of a thing is its owner's to say.
@@ -28,6 +56,7 @@ fn check_owner(session: &Session, on: &Commented, oid: u32) -> Result<()> {
         (_, Some(relation)) => rights.check_owner(relation),
         (Commented::Schema(name), None) => rights.check_owner_of(oid, "schema", &super::last(name)),
         (Commented::Domain(name), None) => rights.check_owner_of(oid, "type", &super::last(name)),
+        (Commented::Type(of), None) => rights.check_owner_of(oid, "type", &of.to_string()),
         (Commented::Index(name), None) => match session.binder().names().index(name)? {
             Some((table, index)) => rights.check_owner_of_index(table, &index.name),
             None => Ok(()),
@@ -113,6 +142,17 @@ fn place(session: &Session, on: &Commented) -> Result<Option<(u32, u32)>> {
                 }
             }
         }
+        Commented::Type(of) => match of {
+            DataType::Custom(name, arguments) if arguments.is_empty() => {
+                match binder.type_named(parts(name), |object| Some(type_identity(object)?.0)) {
+                    Some(oid) => Some((oid, 0)),
+                    // The type of a relation's rows has the relation's oid, and so no comment of its own.
+                    None if names.existing(name)?.is_some() => None,
+                    None => Some((binder.sql_type(of)?.oid(), 0)),
+                }
+            }
+            of => Some((binder.sql_type(of)?.oid(), 0)),
+        },
         Commented::Other => None,
     })
 }

@@ -17,7 +17,7 @@ use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::ExprSchemable;
 use datafusion::physical_plan::PhysicalExpr;
-use datafusion::sql::sqlparser::ast::{self, CheckConstraint, Ident, IndexColumn, NullsDistinctOption, VisitorMut};
+use datafusion::sql::sqlparser::ast::{self, Ident, IndexColumn, NullsDistinctOption, VisitorMut};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use tenon_storage::datetime::shown;
@@ -299,41 +299,6 @@ pub(super) fn physical(
     binder.physical(condition, &schema)
 }
 
-/// A CHECK as a table keeps it, over columns of this schema. `column`: the one that it was declared with.
-pub(super) fn check(
-    binder: &Binder,
-    declared: &CheckConstraint,
-    name: Option<&Ident>,
-    table: &str,
-    column: Option<&str>,
-    schema: &Arc<Schema>,
-    taken: &[Check],
-) -> Result<Check> {
-    super::defaults::refuse_sets(&declared.expr, "check constraint", "check constraints")?;
-    physical(binder, (*declared.expr).clone(), schema)?;
-    let wanted = match column {
-        Some(column) => format!("{table}_{column}_check"),
-        None => format!("{table}_check"),
-    };
-    let is_free = |name: &String| taken.iter().all(|check| check.name != *name);
-    let name = match name.or(declared.name.as_ref()) {
-        Some(name) => fold(name),
-        None => std::iter::once(wanted.clone())
-            .chain((1..).map(|number| format!("{wanted}{number}")))
-            .find(is_free)
-            .unwrap_or_default(),
-    };
-    if !is_free(&name) {
-        let message = format!("check constraint \"{name}\" already exists");
-        return Err(SqlError::new(state::DUPLICATE_OBJECT, message));
-    }
-    Ok(Check {
-        name,
-        condition: declared.expr.to_string(),
-        not_valid: false,
-    })
-}
-
 /// A UNIQUE constraint over listed columns.
 pub(super) fn unique(columns: &[IndexColumn], name: Option<&Ident>, nulls: NullsDistinctOption) -> Result<IndexDef> {
     let columns = columns
@@ -363,16 +328,9 @@ pub(super) fn unique_index(columns: Vec<String>, name: Option<String>) -> IndexD
 /// The conditions after a column has another name.
 pub(super) fn renamed(checks: &[Check], from: &str, to: &str) -> Result<Vec<Check>> {
     let change = |check: &Check| {
-        let mut condition = parse_expression(&check.condition)?;
-        let _ = condition.visit(&mut Columns {
-            name: from,
-            to: Some(to),
-            found: false,
-        });
         Ok(Check {
-            name: check.name.clone(),
-            condition: condition.to_string(),
-            not_valid: check.not_valid,
+            condition: renamed_text(&check.condition, from, to)?,
+            ..check.clone()
         })
     };
     checks.iter().map(change).collect()
@@ -406,13 +364,7 @@ pub(super) fn renamed_indexes(indexes: &[ExpressionIndex], from: &str, to: &str)
 pub(super) fn about(checks: &[Check], column: &str) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for check in checks {
-        let mut columns = Columns {
-            name: column,
-            to: None,
-            found: false,
-        };
-        let _ = parse_expression(&check.condition)?.visit(&mut columns);
-        if columns.found {
+        if mentions(&check.condition, column)? {
             names.push(check.name.clone());
         }
     }
@@ -421,13 +373,18 @@ pub(super) fn about(checks: &[Check], column: &str) -> Result<Vec<String>> {
 
 /// Whether an expression, as text, speaks of a column.
 pub(super) fn mentions(text: &str, column: &str) -> Result<bool> {
+    Ok(reads(&parse_expression(text)?, column))
+}
+
+/// The same of an expression.
+pub(super) fn reads(expr: &ast::Expr, column: &str) -> bool {
     let mut columns = Columns {
         name: column,
         to: None,
         found: false,
     };
-    let _ = parse_expression(text)?.visit(&mut columns);
-    Ok(columns.found)
+    let _ = expr.clone().visit(&mut columns);
+    columns.found
 }
 
 struct Columns<'a> {

@@ -2,7 +2,7 @@
 
 use super::declared::column_definition;
 use super::like::{self, Taken};
-use super::{constraints, generated, insert, partition, query, references};
+use super::{check_constraints, constraints, generated, insert, partition, query, references};
 use crate::catalog::bind::{Target, fold};
 use crate::catalog::files;
 use crate::pg::error::{Result, SqlError, state};
@@ -264,7 +264,6 @@ pub(super) fn stored_type(field: &datafusion::arrow::datatypes::Field) -> Result
 }
 
 fn definition(session: &mut Session, create: &CreateTable, place: &Target) -> Result<(TableDef, Taken)> {
-    let table = place.name.as_str();
     let mut definition = TableDef::default();
     let (mut checks, mut taken) = (Vec::new(), Taken::default());
     for column in &create.columns {
@@ -280,13 +279,7 @@ fn definition(session: &mut Session, create: &CreateTable, place: &Target) -> Re
             definition.primary_key_name = declared.primary_key_name;
         }
         definition.unique.extend(declared.unique);
-        let own = column.name.clone();
-        checks.extend(
-            declared
-                .checks
-                .into_iter()
-                .map(|(name, check)| (Some(own.clone()), name, check)),
-        );
+        checks.extend(declared.checks);
         definition.columns.push(column);
     }
     let computed = definition
@@ -304,7 +297,7 @@ fn definition(session: &mut Session, create: &CreateTable, place: &Target) -> Re
                 definition.primary_key_name = key.name.as_ref().map(fold);
             }
             TableConstraint::ForeignKey(key) => taken.foreign_keys.push(key.clone()),
-            TableConstraint::Check(check) => checks.push((None, check.name.clone(), check.clone())),
+            TableConstraint::Check(check) => checks.push((check.name.clone(), check.clone())),
             TableConstraint::Unique(unique) => {
                 definition.unique.push(constraints::unique(
                     &unique.columns,
@@ -322,10 +315,9 @@ fn definition(session: &mut Session, create: &CreateTable, place: &Target) -> Re
             .map(|column| column.sql_type.field(&column.name, true))
             .collect();
         let (binder, schema) = (session.binder(), Arc::new(Schema::new(fields)));
-        for (column, name, check) in checks {
-            let column = column.as_deref();
+        for (name, check) in checks {
             let name = name.as_ref();
-            let check = constraints::check(&binder, &check, name, table, column, &schema, &definition.checks)?;
+            let check = check_constraints::declared(&binder, &check, name, place, &schema, &definition.checks)?;
             definition.checks.push(check);
         }
     }

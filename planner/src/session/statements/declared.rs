@@ -232,7 +232,7 @@ fn parse_type(word: &str) -> Result<ast::DataType> {
 }
 
 /// A relation's name as a DEFAULT shows it: with its schema where the search path does not find it there.
-fn quoted_name(session: &Session, place: &Target, name: &str) -> String {
+pub(super) fn quoted_name(session: &Session, place: &Target, name: &str) -> String {
     let binder = session.binder();
     let first = crate::catalog::bind::created_in(&binder.facts.path);
     if first == Some(&place.schema) {

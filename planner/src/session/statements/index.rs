@@ -222,15 +222,7 @@ async fn on_expressions(
         let expr = &column.column.expr;
         defaults::refuse_sets(expr, places.0, places.1)?;
         constraints::expression(&binder, expr.clone(), found.schema())?;
-        names.push(match expr {
-            Expr::Identifier(name) => fold(name),
-            Expr::Function(call) => crate::pg::rewrite::function_name(call),
-            Expr::Nested(inner) => match inner.as_ref() {
-                Expr::Function(call) => crate::pg::rewrite::function_name(call),
-                _ => "expr".into(),
-            },
-            _ => "expr".into(),
-        });
+        names.push(key_name(expr));
     }
     if let Some(predicate) = &create.predicate {
         defaults::refuse_sets(predicate, "index predicate", "index predicates")?;
@@ -267,6 +259,19 @@ async fn on_expressions(
         }
         _ => error,
     })
+}
+
+/// What an index that nobody has named calls one of its keys.
+pub(super) fn key_name(key: &Expr) -> String {
+    match key {
+        Expr::Identifier(name) => fold(name),
+        Expr::Function(call) => crate::pg::rewrite::function_name(call),
+        Expr::Nested(inner) => match inner.as_ref() {
+            Expr::Function(call) => crate::pg::rewrite::function_name(call),
+            _ => "expr".into(),
+        },
+        _ => "expr".into(),
+    }
 }
 
 fn column(column: &IndexColumn) -> Result<(String, ColumnOrder)> {

@@ -2,14 +2,17 @@
 //! (`parse::like`).
 
 use super::declared::OwnSequence;
+use super::index::key_name;
 use super::sequence;
 use crate::catalog::bind::{Binder, Target};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::like::MARK;
+use crate::pg::parse::parse_expression;
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{ColumnDef as Declared, DataType, ForeignKeyConstraint};
 use tenon_storage::{
-    ColumnDef, Generated, IndexDef, IndexKind, Object, ObjectKey, Relation, TableDef, TableDefinition, privilege,
+    Check, ColumnDef, ExpressionIndex, Generated, IndexDef, IndexKind, Object, ObjectKey, Relation, TableDef,
+    TableDefinition, privilege,
 };
 
 /// What LIKE takes over beside names, types and NOT NULL.
@@ -68,6 +71,7 @@ pub(super) struct Taken {
     pub foreign_keys: Vec<ForeignKeyConstraint>,
     /// Plain and unique indexes: those of constraints are in the definition.
     pub indexes: Vec<IndexDef>,
+    pub expression_indexes: Vec<ExpressionIndex>,
     /// Names of columns with what is said of them.
     pub comments: Vec<(String, Object)>,
 }
@@ -138,7 +142,10 @@ fn of_table(
         into.columns.push(own);
     }
     if including.constraints {
-        into.checks.extend(source.checks.iter().cloned());
+        into.checks.extend(source.checks.iter().map(|check| Check {
+            comment: check.comment.clone().filter(|_| including.comments),
+            ..check.clone()
+        }));
     }
     if !including.indexes {
         return Ok(());
@@ -166,6 +173,9 @@ fn of_table(
             _ => taken.indexes.push(def),
         }
     }
+    taken
+        .expression_indexes
+        .extend(source.expression_indexes.iter().cloned());
     Ok(())
 }
 
@@ -192,6 +202,16 @@ impl Taken {
         let mut transaction = transaction.lock();
         for index in self.indexes {
             transaction.create_index(&definition.schema_name, &definition.name, index)?;
+        }
+        for index in self.expression_indexes {
+            let names = index.keys.iter().map(|key| Ok(key_name(&parse_expression(key)?)));
+            let names = names.collect::<Result<Vec<_>>>()?;
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let index = ExpressionIndex {
+                name: String::new(),
+                ..index
+            };
+            transaction.create_expression_index(&definition.schema_name, &definition.name, index, &names)?;
         }
         for (column, comment) in self.comments {
             if let Some(at) = definition.column_index(&column) {

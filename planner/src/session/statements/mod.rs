@@ -58,6 +58,7 @@ pub(crate) use kept_checks::KeptChecks;
 pub(crate) use query::{at_once, found};
 mod schema;
 mod sequence;
+mod sequence_texts;
 mod set;
 mod stars;
 pub(crate) mod text_rows;

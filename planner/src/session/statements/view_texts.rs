@@ -68,7 +68,7 @@ impl<F: FnMut(&mut ObjectName, &mut Option<TableAlias>)> VisitorMut for Places<'
 }
 
 /// A view's text, or a materialized one's, and the columns that it shows.
-fn text(relation: &Relation) -> Option<(&str, Option<&SchemaRef>)> {
+pub(super) fn text(relation: &Relation) -> Option<(&str, Option<&SchemaRef>)> {
     match relation {
         Relation::View(view) => Some((&view.sql, Some(&view.schema))),
         Relation::Table(table) => Some((table.definition().query.as_deref()?, None)),

@@ -1,7 +1,7 @@
 //! `COMMENT ON object IS 'text'`.
 
 use super::take_words;
-use datafusion::sql::sqlparser::ast::{ObjectName, Value};
+use datafusion::sql::sqlparser::ast::{DataType, ObjectName, Value};
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
@@ -24,6 +24,7 @@ pub(crate) enum Commented {
         table: ObjectName,
     },
     Domain(ObjectName),
+    Type(DataType),
     /// Kept nowhere: databases, roles and others that Tenon has one of, or none.
     Other,
 }
@@ -47,9 +48,8 @@ pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Comment, ParserError> {
         Commented::Schema(parser.parse_object_name(false)?)
     } else if take_words(parser, &["domain"]) {
         Commented::Domain(parser.parse_object_name(false)?)
-    } else if take_words(parser, &["function"]) {
-        skip_to_is(parser);
-        Commented::Other
+    } else if take_words(parser, &["type"]) {
+        Commented::Type(parser.parse_data_type()?)
     } else if take_words(parser, &["constraint"]) {
         let name = crate::pg::names::fold(&parser.parse_identifier()?);
         if !take_words(parser, &["on"]) {

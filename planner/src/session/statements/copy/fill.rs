@@ -55,10 +55,7 @@ impl Fill {
             .map(|column| column.sql_type.field(&column.name, true));
         loaded.schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let schema = DFSchema::try_from(loaded.schema.as_ref().clone()).map_err(|error| from_datafusion(&error))?;
-        let physical = |expr: Expr| {
-            let planned = binder.services.state.create_physical_expr(expr, &schema);
-            planned.map_err(|error| from_datafusion(&error))
-        };
+        let physical = |expr: Expr| binder.physical(expr, &schema);
         let filter = filter.map(|condition| {
             let mut condition = condition.clone();
             let places = ("COPY FROM WHERE condition", "COPY FROM WHERE conditions");

@@ -8,18 +8,13 @@ use super::{defaults, insert, permitted, query, select, updatable};
 use crate::catalog::files;
 use crate::catalog::services::Work;
 use crate::pg::error::{Result, SqlError, state};
-use crate::pg::errors::from_datafusion;
 use crate::pg::outcome::{BatchStream, CopyIn, CopyOut, CopyProgress, Outcome};
 use crate::pg::parse::copy::{Copy, CopyEndpoint, Source};
 use crate::pg::statement::Kind;
 use crate::pg::types::describe as describe_columns;
 use crate::session::run;
 use crate::session::{Prepared, Session};
-use datafusion::arrow::array::ArrayRef;
-use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::logical_expr::Expr;
-use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::sql::sqlparser::ast::{self, Ident, SelectItem};
 use fill::Fill;
 use futures::StreamExt;
@@ -362,10 +357,6 @@ fn positions(table: &TableVersion, listed: &[String]) -> Result<Vec<usize>> {
 /// values are not all the same.
 fn constants(session: &Session, table: &TableVersion, filled: &[usize]) -> Result<(Vec<Option<ArrayRef>>, Vec<usize>)> {
     let binder = session.binder();
-    let context =
-        SimplifyContext::builder().with_config_options(session.engine.services.state.config_options().clone());
-    let simplifier = ExprSimplifier::new(context.build());
-    let schema = DFSchema::empty();
     let definition = table.definition();
     let (mut values, mut late) = (Vec::new(), Vec::new());
     for (at, column) in definition.columns.iter().enumerate() {
@@ -375,17 +366,15 @@ fn constants(session: &Session, table: &TableVersion, filled: &[usize]) -> Resul
             continue;
         }
         let expr = defaults::value(&binder, definition, column)?;
-        let expr = simplifier
-            .coerce(expr, &schema)
-            .and_then(|expr| simplifier.simplify(expr));
-        values.push(match expr.map_err(|error| from_datafusion(&error))? {
-            Expr::Literal(ScalarValue::Null, _) => None,
-            Expr::Literal(value, _) => Some(value.to_array().map_err(|error| from_datafusion(&error))?),
-            _ => {
-                late.push(at);
-                None
-            }
-        });
+        // One that cannot be computed fails with the first row that needs it.
+        let value = match expr.is_volatile() {
+            true => None,
+            false => binder.constant(expr).ok(),
+        };
+        if value.is_none() {
+            late.push(at);
+        }
+        values.push(value.filter(|value| !value.data_type().is_null()));
     }
     Ok((values, late))
 }

@@ -4,19 +4,18 @@ use super::Parent;
 use crate::catalog::bind::Binder;
 use crate::catalog::partitions::{is_moment, literal, shown};
 use crate::pg::error::{Result, SqlError, state};
-use crate::pg::errors::{from_arrow, from_datafusion};
+use crate::pg::errors::from_arrow;
 use crate::pg::parse::parse_expression;
 use crate::pg::rewrite::rewrite;
 use crate::session::Session;
 use crate::session::statements::defaults;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{self, CastKind, Expr, ForValues, PartitionBoundValue, Visitor};
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use tenon_storage::{PartitionBound, PartitionKey, PartitionStrategy, RangeValue};
 
 fn invalid(message: impl Into<String>) -> SqlError {
@@ -156,14 +155,7 @@ fn names_column(expr: &Expr) -> bool {
 fn constant(binder: &Binder, mut expr: Expr) -> Result<ArrayRef> {
     rewrite(&mut expr);
     let planned = binder.expression(expr, &DFSchema::empty())?;
-    let planned = binder.physical(planned, &DFSchema::empty())?;
-    let options = RecordBatchOptions::new().with_row_count(Some(1));
-    let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options)
-        .map_err(|error| from_arrow(&error))?;
-    planned
-        .evaluate(&row)
-        .and_then(|value| value.into_array(1))
-        .map_err(|error| from_datafusion(&error))
+    binder.constant(planned)
 }
 
 fn holds(binder: &Binder, condition: &str) -> Result<bool> {

@@ -5,7 +5,7 @@ use crate::catalog::bind::{Target, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
 use crate::session::Session;
-use crate::session::statements::constraints;
+use crate::session::statements::check_constraints;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::sql::sqlparser::ast::{self, ColumnOption, CreateTable, ForValues, ObjectName, TableConstraint};
 use std::sync::Arc;
@@ -95,7 +95,7 @@ fn own(
     place: &Target,
     partition: &mut Partition,
 ) -> Result<()> {
-    let mut checks: Vec<(Option<String>, Option<ast::Ident>, ast::CheckConstraint)> = Vec::new();
+    let mut checks: Vec<(Option<ast::Ident>, ast::CheckConstraint)> = Vec::new();
     let mut named = Vec::new();
     for column in &create.columns {
         let name = fold(&column.name);
@@ -113,9 +113,7 @@ fn own(
                 ColumnOption::Null => {}
                 ColumnOption::NotNull if root.columns[at].not_null => {}
                 ColumnOption::NotNull => partition.not_null.push(at),
-                ColumnOption::Check(check) => {
-                    checks.push((Some(name.clone()), option.name.clone(), check.clone()));
-                }
+                ColumnOption::Check(check) => checks.push((option.name.clone(), check.clone())),
                 ColumnOption::Default(value)
                     if root.columns[at].default.as_deref() == Some(value.to_string().as_str()) => {}
                 other => return Err(SqlError::unsupported(format!("{other} of a partition's column"))),
@@ -124,23 +122,14 @@ fn own(
     }
     for constraint in &create.constraints {
         match constraint {
-            TableConstraint::Check(check) => checks.push((None, check.name.clone(), check.clone())),
+            TableConstraint::Check(check) => checks.push((check.name.clone(), check.clone())),
             other => return Err(SqlError::unsupported(format!("constraint {other} of a partition"))),
         }
     }
     let binder = session.binder();
-    for (column, name, check) in checks {
-        let column = column.as_deref();
-        let schema = &root.schema;
-        let check = constraints::check(
-            &binder,
-            &check,
-            name.as_ref(),
-            &place.name,
-            column,
-            schema,
-            &partition.checks,
-        )?;
+    for (name, check) in checks {
+        let (name, schema) = (name.as_ref(), &root.schema);
+        let check = check_constraints::declared(&binder, &check, name, place, schema, &partition.checks)?;
         match root.checks.iter().any(|own| own.name == check.name) {
             true => session.notice(format!(
                 "merging constraint \"{}\" with inherited definition",

@@ -1,0 +1,119 @@
+//! The texts of defaults and views as a sequence that they take numbers from is renamed or moved to another schema: they go on
+//! taking them.
+
+use super::{declared, domain, view_texts};
+use crate::catalog::bind::Target;
+use crate::catalog::system::split;
+use crate::pg::error::Result;
+use crate::pg::parse::{parse_expression, parse_query};
+use crate::pg::rewrite::{OF_SEQUENCES, function_name, is_regclass};
+use crate::pg::walk::VisitMut;
+use crate::session::Session;
+use datafusion::sql::sqlparser::ast::{
+    DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Value, VisitorMut,
+};
+use std::ops::ControlFlow;
+use tenon_storage::{Domain, Object};
+
+/// Changes the texts that name a sequence.
+struct Names<'a> {
+    session: &'a Session,
+    /// Where what has the text is: a name without a schema may be one there.
+    schema: &'a str,
+    oid: u32,
+    to: &'a str,
+    found: bool,
+}
+
+impl Names<'_> {
+    fn text(&mut self, expr: &mut Expr) {
+        let Expr::Value(value) = expr else { return };
+        let Value::SingleQuotedString(text) = &mut value.value else {
+            return;
+        };
+        let binder = self.session.binder();
+        let found = binder.names().textual(text).ok();
+        let found = found.or_else(|| match split(text).as_slice() {
+            [name] => binder.snapshot.relation(self.schema, name),
+            _ => None,
+        });
+        if found.is_some_and(|relation| relation.oid() == self.oid) {
+            *text = self.to.to_string();
+            self.found = true;
+        }
+    }
+}
+
+impl VisitorMut for Names<'_> {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Cast { expr, data_type, .. } if is_regclass(data_type) => {
+                self.text(expr);
+                // As `pg_get_expr` has it.
+                *data_type = DataType::Custom(ObjectName::from(vec![Ident::new("regclass")]), Vec::new());
+            }
+            Expr::Function(call) if OF_SEQUENCES.contains(&function_name(call).as_str()) => {
+                if let FunctionArguments::List(list) = &mut call.args
+                    && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(first))) = list.args.first_mut()
+                {
+                    self.text(first);
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Has a tree say another name of a sequence; false where it does not name it.
+fn changed<T: VisitMut>(session: &Session, schema: &str, (oid, to): (u32, &str), tree: &mut T) -> bool {
+    let mut names = Names {
+        session,
+        schema,
+        oid,
+        to,
+        found: false,
+    };
+    let _ = tree.visit(&mut names);
+    names.found
+}
+
+/// A sequence that is about to be renamed or moved.
+pub(super) fn moves(session: &Session, oid: u32, to: &Target) -> Result<()> {
+    let to = declared::quoted_name(session, to, &to.name);
+    let default = |schema: &str, text: Option<&str>| -> Result<Option<String>> {
+        let Some(text) = text else { return Ok(None) };
+        let mut expr = parse_expression(text)?;
+        Ok(changed(session, schema, (oid, &to), &mut expr).then(|| expr.to_string()))
+    };
+    let (state_now, transaction) = (session.state(), session.transaction()?);
+    for relation in state_now.relations() {
+        let (schema, name) = (relation.schema_name(), relation.name());
+        if let Some((text, _)) = view_texts::text(relation)
+            && let Ok(Some(mut query)) = parse_query(text)
+            && changed(session, schema, (oid, &to), &mut query)
+        {
+            transaction.lock().set_query(schema, name, &query.to_string())?;
+        }
+        let columns = relation.as_table().map(|table| &table.definition().columns);
+        for column in columns.into_iter().flatten() {
+            if let Some(text) = default(schema, column.default.as_deref())? {
+                transaction.lock().set_default(schema, name, &column.name, Some(text))?;
+            }
+        }
+    }
+    for object in state_now.objects().values() {
+        if let Object::Domain(of) = object
+            && let Some(text) = default(&of.schema_name, of.default.as_deref())?
+        {
+            let changed = Domain {
+                default: Some(text),
+                ..Domain::clone(of)
+            };
+            domain::put(session, changed)?;
+        }
+    }
+    Ok(())
+}
