@@ -7,7 +7,7 @@ use crate::pg::error::{Result, SqlError};
 use crate::pg::errors::from_datafusion;
 use crate::pg::outcome::{ColumnDesc, Outcome};
 use crate::pg::rewrite::repeated_name;
-use crate::session::{Prepared, Session};
+use crate::session::{Prepared, Session, run as plans};
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
@@ -190,7 +190,16 @@ async fn within(
     }
     let reads = matches!(rest, Statement::Query(query) if !matches!(query.body.as_ref(), SetExpr::Update(_) | SetExpr::Delete(_)));
     session.surroundings.snapshot = reads.then_some(before);
-    Box::pin(run_tree(session, prepared, rest, params)).await
+    let outcome = Box::pin(run_tree(session, prepared, rest, params)).await?;
+    match outcome {
+        // Where the query fails, so do the changes before it.
+        Outcome::Rows { columns, stream, tag } if reads => Ok(Outcome::Rows {
+            columns,
+            stream: plans::whole(&session.run(), stream).await?,
+            tag,
+        }),
+        outcome => Ok(outcome),
+    }
 }
 
 /// What preparing such a statement finds out: the relations are there, without rows.
