@@ -146,16 +146,16 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
     tokens::repair(&mut tokens);
     from::mark_rows_from(&mut tokens);
     from::mark_repeatable(&mut tokens);
+    let overriding = match words.first().map(String::as_str) {
+        Some("INSERT" | "WITH") => overriding::take(&mut tokens),
+        _ => None,
+    };
     from::spell_out_table(&mut tokens);
     from::type_names_of_a_query(&mut tokens);
     subscripts::assignments(&mut tokens);
     subscripts::variadic(&mut tokens);
     subscripts::named_operators(&mut tokens);
     let clauses = search_cycle::take(&mut tokens).map_err(|error| syntax_error(text, &tokens, error))?;
-    let overriding = match words.first().map(String::as_str) {
-        Some("INSERT" | "WITH") => overriding::take(&mut tokens),
-        _ => None,
-    };
     if matches!(words.first().map(String::as_str), Some("CREATE" | "ALTER")) {
         identity::order_options(&mut tokens);
         like::mark(&mut tokens);

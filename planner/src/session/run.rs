@@ -22,6 +22,7 @@ use crate::session::spilling::Spilling;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchemaRef, NullEquality, Result as DataFusionResult, ScalarValue};
+use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
@@ -34,6 +35,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tenon_executor::gather::debug_assert_listed;
+use tenon_executor::memory_size::batch_bytes;
 use tenon_executor::per_execution;
 use tenon_storage::heap::{self, Account, Attempt};
 use tenon_storage::network::CIDR;
@@ -522,6 +524,25 @@ pub(crate) async fn drain_source<T: Send + 'static>(
         Ok(sink)
     })
     .await
+}
+
+/// The rows of a stream that has come to its end without an error. What a statement has changed is committed before its rows go
+/// to the client: none of them may fail after that.
+pub(crate) async fn whole(run: &ExecutionContext, mut stream: BatchStream) -> Result<BatchStream> {
+    let task = own_pool::limited(run.task.clone(), &run.account);
+    let memory = MemoryConsumer::new("rows of a change").register(task.memory_pool());
+    let mut batches = Vec::new();
+    while let Some(batch) = stream.next().await {
+        let batch = batch?;
+        let bytes = batch_bytes(&batch);
+        memory.try_grow(bytes).map_err(|error| from_datafusion(&error))?;
+        batches.push((batch, bytes));
+    }
+    let rows = batches.into_iter().map(move |(batch, bytes)| {
+        memory.shrink(bytes);
+        Ok(batch)
+    });
+    Ok(futures::stream::iter(rows).boxed())
 }
 
 /// Runs work on the query threads that reads a whole table. A panic becomes an error of this statement.

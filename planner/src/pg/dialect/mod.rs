@@ -54,8 +54,13 @@ impl Dialect for TenonDialect {
     }
 
     fn is_column_alias(&self, word: &Keyword, parser: &mut Parser) -> bool {
-        use Keyword::{ANALYZE, CLUSTER, EXCLUDE, EXPLAIN, VIEW};
-        matches!(word, ANALYZE | CLUSTER | EXCLUDE | EXPLAIN | VIEW) || BASE.is_column_alias(word, parser)
+        use Keyword::{ANALYZE, CLUSTER, EXCLUDE, EXPLAIN, ON, VIEW};
+        match word {
+            ANALYZE | CLUSTER | EXCLUDE | EXPLAIN | VIEW => true,
+            // `INSERT ... SELECT 1 ON CONFLICT`: a reserved word.
+            ON => false,
+            _ => BASE.is_column_alias(word, parser),
+        }
     }
 
     fn is_table_alias(&self, word: &Keyword, parser: &mut Parser) -> bool {

@@ -62,13 +62,32 @@ pub(super) fn spell_out_table(tokens: &mut Vec<TokenWithSpan>) {
             _ => false,
         }
     };
+    // `INSERT INTO t AS x (a) TABLE u`, looked at from its end.
+    let is_source = |mut place: usize| {
+        let token = |at: Option<usize>| at.and_then(|at| solid.get(at)).map(|&at| &tokens[at].token);
+        let back = |place: usize, by: usize| place.checked_sub(by);
+        if token(back(place, 1)) == Some(&Token::RParen) {
+            let open = (0..place).rev().find(|&at| token(Some(at)) == Some(&Token::LParen));
+            place = open.unwrap_or_default();
+        }
+        if keyword(back(place, 2)) == Some(Keyword::AS) {
+            place -= 2;
+        }
+        while matches!(token(back(place, 1)), Some(Token::Word(_))) && token(back(place, 2)) == Some(&Token::Period) {
+            place -= 2;
+        }
+        keyword(back(place, 2)) == Some(Keyword::INTO) && keyword(back(place, 3)) == Some(Keyword::INSERT)
+    };
     let found: Vec<usize> = (0..solid.len())
         .filter(|&place| {
             let named = matches!(solid.get(place + 1).map(|&at| &tokens[at].token), Some(Token::Word(_)));
             let called = solid
                 .get(place + 2)
                 .is_some_and(|&at| tokens[at].token == Token::LParen);
-            keyword(Some(place)) == Some(Keyword::TABLE) && named && !called && begins_query(place)
+            keyword(Some(place)) == Some(Keyword::TABLE)
+                && named
+                && !called
+                && (begins_query(place) || is_source(place))
         })
         .map(|place| solid[place])
         .collect();

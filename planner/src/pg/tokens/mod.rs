@@ -5,6 +5,7 @@ mod arrays;
 mod clauses;
 pub(crate) mod frames;
 pub(crate) mod joins;
+mod locks;
 pub(crate) mod merge;
 pub(crate) mod only;
 pub(crate) mod sets;
@@ -28,6 +29,7 @@ pub(crate) fn repair(tokens: &mut Vec<TokenWithSpan>) {
     words::respell(tokens);
     words::session_authorization(tokens);
     words::row_locks(tokens);
+    locks::behind_limits(tokens);
     words::any_of_values(tokens);
     words::cast_rows(tokens);
     words::select_nothing(tokens);

@@ -222,7 +222,8 @@ pub(super) fn describe(binder: &Binder, columns: &ReturningColumns, items: &[Sel
     ))
 }
 
-/// The statement's outcome: the expressions over `rows`, of which the first columns are the table's.
+/// The statement's outcome: the expressions over `rows`, of which the first columns are the table's. All are computed: where one
+/// fails, so does the change.
 pub(super) async fn rows(
     session: &Session,
     table: &TableVersion,
@@ -251,10 +252,11 @@ pub(super) async fn rows(
     }
     let plan = plan(&session.binder(), columns, items, rows)?;
     let columns = describe_columns(session.columns(&plan)?.as_ref());
-    let stream = run::start(&session.run(), plan).await?;
+    let run = session.run();
+    let stream = run::start(&run, plan).await?;
     Ok(Outcome::Rows {
         columns,
-        stream,
+        stream: run::whole(&run, stream).await?,
         tag: RowsTag::Counted(tag),
     })
 }

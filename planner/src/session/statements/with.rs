@@ -2,12 +2,12 @@
 //! around it. That one reads the data as they were before.
 
 use super::{Description, describe_tree, run_tree};
-use crate::catalog::bind::{fold, recursion};
+use crate::catalog::bind::{fold, recursion, refers_to, undefined};
 use crate::pg::error::{Result, SqlError};
 use crate::pg::errors::from_datafusion;
 use crate::pg::outcome::{ColumnDesc, Outcome};
 use crate::pg::rewrite::repeated_name;
-use crate::session::{Prepared, Session};
+use crate::session::{Prepared, Session, run as plans};
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
@@ -71,27 +71,67 @@ fn parted(tree: &Statement) -> Option<Result<(Statement, Vec<Cte>)>> {
     {
         return Some(Err(error));
     }
-    let (found, kept): (Vec<Cte>, Vec<Cte>) = all.into_iter().partition(changes);
-    // Queries stay, those before a change also as its own WITH.
+    if let Some(error) = named_too_early(&all) {
+        return Some(Err(error));
+    }
+    // Queries stay, those that a change names also as its own WITH.
+    let (mut found, mut kept) = (Vec::new(), Vec::new());
+    for mut cte in all {
+        if !changes(&cte) {
+            kept.push(cte);
+            continue;
+        }
+        let named = named(&cte, &kept);
+        if let (None, Some(own), false) = (&cte.query.with, own, named.is_empty()) {
+            cte.query.with = Some(With {
+                cte_tables: named,
+                ..own.clone()
+            });
+        }
+        found.push(cte);
+    }
     let plain = own.map(|own| With {
         cte_tables: kept,
         ..own.clone()
     });
-    let plain = plain.filter(|with| !with.cte_tables.is_empty());
-    let found = found.into_iter().map(|mut cte| {
-        if let (None, Some(with)) = (&cte.query.with, &plain) {
-            cte.query.with = Some(with.clone());
-        }
-        cte
-    });
-    let found: Vec<Cte> = found.collect();
-    *with = plain;
+    *with = plain.filter(|with| !with.cte_tables.is_empty());
     if let Some(unnamed) = found.iter().find(|cte| is_read(&rest, &found, cte)) {
         let name = fold(&unnamed.alias.name);
         let message = format!("WITH query \"{name}\" does not have a RETURNING clause");
         return Some(Err(SqlError::unsupported_as(message)));
     }
     Some(Ok((rest, found)))
+}
+
+/// Where a query names a change after it, whose rows it must not see.
+fn named_too_early(ctes: &[Cte]) -> Option<SqlError> {
+    // A change before it runs before there are such rows.
+    let queries = |at: usize| ctes[..at].iter().filter(|cte| !changes(cte));
+    let names = |at: usize, name: &str| queries(at).any(|cte| refers_to(&cte.query, name));
+    let later = ctes.iter().enumerate().filter(|(_, cte)| changes(cte));
+    let mut later = later.map(|(at, cte)| (at, fold(&cte.alias.name)));
+    let (_, name) = later.find(|(at, name)| names(*at, name))?;
+    let detail =
+        format!("There is a WITH item named \"{name}\", but it cannot be referenced from this part of the query.");
+    Some(
+        undefined(None, &name)
+            .detail(detail)
+            .hint("Use WITH RECURSIVE, or re-order the WITH items to remove forward references."),
+    )
+}
+
+/// Of the queries before a change those that it names, and those that they name.
+fn named(change: &Cte, before: &[Cte]) -> Vec<Cte> {
+    let mut named: Vec<Cte> = Vec::new();
+    for cte in before.iter().rev() {
+        let name = fold(&cte.alias.name);
+        let by = |other: &Cte| refers_to(&other.query, &name);
+        if by(change) || named.iter().any(by) {
+            named.push(cte.clone());
+        }
+    }
+    named.reverse();
+    named
 }
 
 /// Whether a change that returns nothing is named as if it did.
@@ -104,9 +144,7 @@ fn is_read(rest: &Statement, found: &[Cte], cte: &Cte) -> bool {
     };
     let name = fold(&cte.alias.name);
     let mut others = found.iter().filter(|other| !std::ptr::eq(*other, cte));
-    !returns
-        && (crate::catalog::bind::refers_to(rest, &name)
-            || others.any(|other| crate::catalog::bind::refers_to(&other.query, &name)))
+    !returns && (refers_to(rest, &name) || others.any(|other| refers_to(&other.query, &name)))
 }
 
 /// The statement that a query of WITH is.
@@ -190,7 +228,16 @@ async fn within(
     }
     let reads = matches!(rest, Statement::Query(query) if !matches!(query.body.as_ref(), SetExpr::Update(_) | SetExpr::Delete(_)));
     session.surroundings.snapshot = reads.then_some(before);
-    Box::pin(run_tree(session, prepared, rest, params)).await
+    let outcome = Box::pin(run_tree(session, prepared, rest, params)).await?;
+    match outcome {
+        // Where the query fails, so do the changes before it.
+        Outcome::Rows { columns, stream, tag } if reads => Ok(Outcome::Rows {
+            columns,
+            stream: plans::whole(&session.run(), stream).await?,
+            tag,
+        }),
+        outcome => Ok(outcome),
+    }
 }
 
 /// What preparing such a statement finds out: the relations are there, without rows.
