@@ -4,6 +4,7 @@
 //! `TENON_SLT_UPDATE=1` their expected results are rewritten from what it answers (see `scripts/slt-oracle.sh`).
 
 mod activity;
+mod advisory_locks;
 mod all_rules;
 mod architecture;
 #[path = "../examples/bench/store.rs"]
@@ -82,6 +83,7 @@ fn main() {
     trials.extend(role_settings::trials());
     trials.extend(roles::trials());
     trials.extend(row_locks::trials());
+    trials.extend(advisory_locks::trials());
     trials.extend(for_update::trials());
     trials.push(trial("bench::regret", small_regret));
     trials.push(trial("bench::small", small_small));

@@ -64,6 +64,10 @@ impl Session {
     /// The statement is over: what it left behind is not counted as its own any more.
     pub fn rest(&mut self) {
         self.watch = None;
+        // Of a statement by itself, whose rows were sent.
+        if self.block().is_none() {
+            self.advisory.truncate(0);
+        }
         let state = match self.transaction_status() {
             TransactionStatus::Idle => State::Idle,
             TransactionStatus::InTransaction => State::InTransaction,

@@ -61,8 +61,9 @@ pub(crate) struct Savepoint {
     locals: usize,
     /// The cursors that were open.
     cursors: Vec<String>,
-    /// How much was asked of notifications.
+    /// How much was asked of notifications, and how many advisory locks were taken.
     notifications: usize,
+    advisory: usize,
 }
 
 impl Session {
@@ -197,6 +198,7 @@ impl Session {
             Ok(()) => commit(transaction).await,
             Err(error) => Err(error),
         };
+        self.advisory.truncate(0);
         match committed {
             Ok(()) => {
                 for (name, value) in block.locals.into_iter().rev() {
@@ -223,6 +225,7 @@ impl Session {
         if let Some(block) = self.block.take() {
             self.settings = block.settings;
         }
+        self.advisory.truncate(0);
         self.listening.pending.take();
         self.cursors.retain(|_, cursor| cursor.is_held);
     }
@@ -265,7 +268,7 @@ impl Session {
 
     pub(crate) fn savepoint(&mut self, name: String) -> Result<()> {
         let (settings, cursors) = (self.settings.clone(), self.cursors.keys().cloned().collect());
-        let notifications = self.listening.pending.len();
+        let (notifications, advisory) = (self.listening.pending.len(), self.advisory.of_transaction());
         let block = self.explicit_block("SAVEPOINT")?;
         let savepoint = Savepoint {
             name,
@@ -274,6 +277,7 @@ impl Session {
             locals: block.locals.len(),
             cursors,
             notifications,
+            advisory,
         };
         block.savepoints.push(savepoint);
         Ok(())
@@ -299,6 +303,7 @@ impl Session {
             *block.transaction.lock() = savepoint.transaction.clone();
             block.locals.truncate(savepoint.locals);
             self.listening.pending.truncate(savepoint.notifications);
+            self.advisory.truncate(savepoint.advisory);
             block.failed = false;
             self.settings = savepoint.settings.clone();
             self.cursors.retain(|name, _| savepoint.cursors.contains(name));

@@ -3,6 +3,7 @@
 use crate::catalog::services::Services;
 use crate::optimizer::execution::task;
 use crate::pg::error::{Result, SqlError, state};
+use crate::pg::functions::advisory::Locks;
 use crate::pg::places::Places;
 use crate::pg::tasks::{self, Short};
 use crate::session::Clients;
@@ -106,6 +107,7 @@ pub struct Engine {
     pub(crate) activity: Arc<Activity>,
     pub(crate) checks: KeptChecks,
     pub(crate) channels: Channels,
+    pub(crate) advisory: Arc<Locks>,
     /// Where functions that stop connections find them.
     pub(crate) clients: OnceLock<Weak<dyn Clients>>,
     /// Present until drop, which must not wait for running queries.
@@ -206,6 +208,7 @@ impl Engine {
             activity,
             checks: KeptChecks::default(),
             channels: Channels::default(),
+            advisory: Arc::default(),
             clients: OnceLock::new(),
             runtime: Some(runtime),
             short: Some(short),

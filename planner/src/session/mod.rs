@@ -151,6 +151,7 @@ pub struct Session {
     assignments: Arc<Mutex<Vec<(String, String, bool)>>>,
     /// What it listens to, and what its transaction asks of that.
     listening: Listening,
+    pub(crate) advisory: Arc<crate::pg::functions::advisory::Owner>,
     /// How many dimensions the arrays have that the parameters of the statement that is being prepared are given.
     dimensions: Arc<[usize]>,
     /// Whether the schema of temporary tables may exist.
@@ -194,7 +195,6 @@ impl Session {
             );
         }
         let cancel = CancellationToken::new();
-        let identity = Identity::of(&info.user, &engine.superusers, login);
         let info = Arc::new(info);
         let backend = engine.activity.enter(number, &info);
         let listening = engine.channels.session();
@@ -202,7 +202,8 @@ impl Session {
         let role_memory = engine.role_memory.of(role);
         let role_place = RolePlace::new(&engine.role_turns, role, &backend);
         Self {
-            identity: Arc::new(identity),
+            identity: Arc::new(Identity::of(&info.user, &engine.superusers, login)),
+            advisory: engine.advisory.session(number, info.process_id),
             acting: Mutex::default(),
             describes: false,
             trusted: false,
@@ -382,6 +383,7 @@ impl Drop for Session {
         self.cancel.cancel();
         self.engine.activity.leave(self.number);
         self.stop_listening();
+        self.advisory.close();
         if self.has_temporary {
             let mut transaction = self.engine.database().begin();
             let schema = self.temporary_schema();

@@ -255,6 +255,7 @@ impl Session {
             clients: self.engine.clients.get().and_then(Weak::upgrade),
             warnings: self.warnings.clone(),
             notifications: self.listening.pending.clone(),
+            advisory: self.advisory.clone(),
             cancel: self.cancel().clone(),
             identity: self.identity.clone(),
             acting: self.acting_in(snapshot),

@@ -12,6 +12,7 @@ mod encodings;
 mod foreign_keys;
 mod functions;
 mod information;
+mod locks;
 mod names;
 mod on_device;
 mod open;

@@ -5,8 +5,8 @@
 use super::rows::{self, Row, row};
 use super::{DATABASE_OID, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID};
 use super::{
-    activity, checks, dependencies, encodings, foreign_keys, names, on_device, open, operator_classes, partitions,
-    rights, settings, texts, types, usage, zones,
+    activity, checks, dependencies, encodings, foreign_keys, locks, names, on_device, open, operator_classes,
+    partitions, rights, settings, texts, types, usage, zones,
 };
 use crate::catalog::bind::Binder;
 use crate::pg::collations;
@@ -128,15 +128,7 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
         "pg_stat_activity" => (activity::SESSIONS, activity::sessions(binder)),
         "pg_stat_statements" => (activity::STATEMENTS, activity::statements(binder)),
         "pg_stat_statements_info" => (activity::INFO, activity::info(binder)),
-        "pg_locks" => (
-            &[
-                ("locktype", "text"),
-                ("pid", "int"),
-                ("mode", "text"),
-                ("granted", "bool"),
-            ],
-            Vec::new(),
-        ),
+        locks::NAME => (locks::COLUMNS, locks::rows(binder)),
         "pg_timezone_names" => (ZONE_COLUMNS, zones::names(binder)),
         "pg_timezone_abbrevs" => (&ZONE_COLUMNS[1..], zones::abbreviations(binder)),
         // What PostgreSQL ships of these is not told.

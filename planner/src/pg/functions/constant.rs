@@ -17,7 +17,6 @@ pub(crate) const OF_BODY: &str = "tenon_of_body";
 pub(crate) struct ConstantFunction {
     name: String,
     value: ScalarValue,
-    is_void: bool,
     signature: Signature,
 }
 
@@ -36,15 +35,6 @@ pub(crate) fn as_void(field: Field) -> Field {
 impl ConstantFunction {
     /// A function that gives `value`, whatever its arguments.
     pub(crate) fn udf(name: &str, value: ScalarValue) -> Arc<ScalarUDF> {
-        Self::made(name, value, false)
-    }
-
-    /// One that gives nothing.
-    pub(crate) fn void(name: &str) -> Arc<ScalarUDF> {
-        Self::made(name, ScalarValue::Utf8View(Some(String::new())), true)
-    }
-
-    fn made(name: &str, value: ScalarValue, is_void: bool) -> Arc<ScalarUDF> {
         let signature = Signature::one_of(
             vec![
                 datafusion::logical_expr::TypeSignature::Nullary,
@@ -55,7 +45,6 @@ impl ConstantFunction {
         Arc::new(ScalarUDF::new_from_impl(Self {
             name: name.into(),
             value,
-            is_void,
             signature,
         }))
     }
@@ -75,11 +64,11 @@ impl ScalarUDFImpl for ConstantFunction {
     }
 
     fn return_field_from_args(&self, _: ReturnFieldArgs) -> Result<FieldRef> {
-        let field = Field::new(&self.name, self.value.data_type(), self.value.is_null());
-        Ok(Arc::new(match self.is_void {
-            true => as_void(field),
-            false => field,
-        }))
+        Ok(Arc::new(Field::new(
+            &self.name,
+            self.value.data_type(),
+            self.value.is_null(),
+        )))
     }
 
     fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {

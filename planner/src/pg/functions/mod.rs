@@ -1,6 +1,7 @@
 //! Functions that PostgreSQL has and DataFusion lacks.
 
 mod addresses;
+pub(crate) mod advisory;
 pub(crate) mod aggregate;
 pub(crate) mod array;
 pub(crate) mod array_literal;

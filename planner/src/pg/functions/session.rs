@@ -1,6 +1,7 @@
 //! Functions about the session itself: who, where, when. Most are known when the statement is planned.
 
 use super::addresses;
+use super::advisory;
 use super::backends::{reloaded, stopped};
 use super::constant::{ConstantFunction, as_void};
 use super::notify::{CHANNELS, Pending, texts};
@@ -60,6 +61,8 @@ pub(crate) struct Facts {
     pub listed: Arc<Listed>,
     /// What the transaction asks of notifications, carried out when it commits.
     pub notifications: Arc<Pending>,
+    /// The session's advisory locks.
+    pub advisory: Arc<advisory::Owner>,
     pub cancel: CancellationToken,
     pub identity: Arc<Identity>,
     /// Who acts.
@@ -157,13 +160,6 @@ impl Facts {
             "pg_postmaster_start_time" | "pg_conf_load_time" => time(self.server_start_us),
             "pg_is_in_recovery" | "pg_is_wal_replay_paused" => Some(ScalarValue::Boolean(Some(false))),
             "txid_current" => Some(ScalarValue::Int64(Some(self.transaction_start_us))),
-            "pg_advisory_unlock_all" | "pg_advisory_lock" | "pg_advisory_lock_shared" | "pg_advisory_xact_lock" => {
-                self.used.store(true, Ordering::Relaxed);
-                return Some(ConstantFunction::void(name));
-            }
-            "pg_try_advisory_lock" | "pg_try_advisory_xact_lock" | "pg_advisory_unlock" => {
-                Some(ScalarValue::Boolean(Some(true)))
-            }
             "pg_my_temp_schema" => Some(ScalarValue::Int32(Some(0))),
             _ => addresses::value(name, self.info.ends),
         };
@@ -175,7 +171,8 @@ impl Facts {
             self.used.store(true, Ordering::Relaxed);
             return Some(super::notify::function(self));
         }
-        if let Some(function) = super::sequence::function(self, name) {
+        let function = super::sequence::function(self, name).or_else(|| advisory::function(self, name));
+        if let Some(function) = function {
             self.used.store(true, Ordering::Relaxed);
             return Some(function);
         }

@@ -1,6 +1,7 @@
 //! The types of parameters that stand as arguments of functions which have one type there, whatever the others are.
 
 use super::last;
+use crate::pg::functions::advisory;
 use datafusion::sql::sqlparser::ast::{DataType, Expr, FunctionArg, FunctionArgExpr, ObjectName, Value};
 use tenon_storage::SqlType;
 
@@ -62,6 +63,9 @@ pub(super) fn type_of(name: &ObjectName, arguments: &[FunctionArg], number: usiz
     // What stands before it may be of any type.
     if matches!(own_name.as_str(), "lag" | "lead" | "nth_value") {
         return (number == 1).then_some(Int4);
+    }
+    if advisory::has_keys(&own_name) {
+        return Some(if arguments.len() == 1 { Int8 } else { Int4 });
     }
     let (_, types) = FUNCTIONS.iter().find(|(own, _)| *own == own_name)?;
     types.get(number).copied()

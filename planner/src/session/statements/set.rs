@@ -278,6 +278,7 @@ pub(super) fn discard(session: &mut Session, sql: &str) -> Result<Outcome> {
             session.taken.lock().forget();
             session.settings = session.startup().clone();
             session.listening.pending.push(Action::UnlistenAll)?;
+            session.advisory.unlock_all();
             drop_temporary(session)?;
         }
         "TEMP" | "TEMPORARY" => drop_temporary(session)?,

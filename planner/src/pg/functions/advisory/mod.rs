@@ -1,0 +1,250 @@
+//! `pg_advisory_lock` and its like.
+
+mod locks;
+
+pub(crate) use locks::{Key, Locks, Owner, Shown};
+
+use super::constant::as_void;
+use super::each_row;
+use super::session::Facts;
+use crate::pg::error::{Result as SqlResult, SqlError, canceled, state};
+use crate::pg::errors::to_datafusion;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanBuilder, StringViewBuilder};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
+use datafusion::error::Result;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
+    Volatility,
+};
+use locks::Span;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::time::Instant;
+use tenon_storage::{LockMode, heap};
+
+/// What a function does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Lock(Span),
+    Try(Span),
+    Unlock,
+    UnlockAll,
+}
+
+const FUNCTIONS: [(&str, Kind, LockMode); 11] = [
+    ("pg_advisory_lock", Kind::Lock(Span::Session), LockMode::Exclusive),
+    ("pg_advisory_lock_shared", Kind::Lock(Span::Session), LockMode::Shared),
+    ("pg_advisory_unlock", Kind::Unlock, LockMode::Exclusive),
+    ("pg_advisory_unlock_all", Kind::UnlockAll, LockMode::Exclusive),
+    ("pg_advisory_unlock_shared", Kind::Unlock, LockMode::Shared),
+    (
+        "pg_advisory_xact_lock",
+        Kind::Lock(Span::Transaction),
+        LockMode::Exclusive,
+    ),
+    (
+        "pg_advisory_xact_lock_shared",
+        Kind::Lock(Span::Transaction),
+        LockMode::Shared,
+    ),
+    ("pg_try_advisory_lock", Kind::Try(Span::Session), LockMode::Exclusive),
+    (
+        "pg_try_advisory_lock_shared",
+        Kind::Try(Span::Session),
+        LockMode::Shared,
+    ),
+    (
+        "pg_try_advisory_xact_lock",
+        Kind::Try(Span::Transaction),
+        LockMode::Exclusive,
+    ),
+    (
+        "pg_try_advisory_xact_lock_shared",
+        Kind::Try(Span::Transaction),
+        LockMode::Shared,
+    ),
+];
+
+/// Whether this is the name of a function that has keys of both kinds.
+pub(crate) fn has_keys(name: &str) -> bool {
+    FUNCTIONS
+        .iter()
+        .any(|(own, kind, _)| *own == name && *kind != Kind::UnlockAll)
+}
+
+/// What PostgreSQL calls a lock of this mode.
+pub(crate) fn mode_name(mode: LockMode) -> &'static str {
+    match mode {
+        LockMode::Exclusive => "ExclusiveLock",
+        LockMode::Shared => "ShareLock",
+    }
+}
+
+/// The function of that name, for one statement.
+pub(super) fn function(facts: &Arc<Facts>, name: &str) -> Option<Arc<ScalarUDF>> {
+    let (name, kind, mode) = *FUNCTIONS.iter().find(|(own, ..)| *own == name)?;
+    let exact = TypeSignature::Exact;
+    let (int4, int8) = (DataType::Int32, DataType::Int64);
+    let signature = match kind {
+        Kind::UnlockAll => Signature::nullary(Volatility::Volatile),
+        // A number that is written is an int8 here.
+        _ => Signature::one_of(
+            vec![
+                exact(vec![int8.clone()]),
+                exact(vec![int4.clone(), int4]),
+                exact(vec![int8.clone(), int8]),
+            ],
+            Volatility::Volatile,
+        ),
+    };
+    Some(Arc::new(ScalarUDF::new_from_impl(Advisory {
+        facts: facts.clone(),
+        name,
+        kind,
+        mode,
+        signature,
+    })))
+}
+
+#[derive(Clone, Debug)]
+struct Advisory {
+    facts: Arc<Facts>,
+    name: &'static str,
+    kind: Kind,
+    mode: LockMode,
+    signature: Signature,
+}
+
+impl PartialEq for Advisory {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && Arc::ptr_eq(&self.facts, &other.facts)
+    }
+}
+
+impl Eq for Advisory {}
+
+impl Hash for Advisory {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Advisory {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(match self.kind {
+            Kind::Try(_) | Kind::Unlock => DataType::Boolean,
+            Kind::Lock(_) | Kind::UnlockAll => DataType::Utf8View,
+        })
+    }
+
+    fn return_field_from_args(&self, _: ReturnFieldArgs) -> Result<FieldRef> {
+        let field = Field::new(self.name, self.return_type(&[])?, true);
+        Ok(Arc::new(match self.kind {
+            Kind::Try(_) | Kind::Unlock => field,
+            Kind::Lock(_) | Kind::UnlockAll => as_void(field),
+        }))
+    }
+
+    fn simplify(&self, mut args: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        let constant = |arg: &Expr| matches!(arg, Expr::Literal(..));
+        if args.is_empty() || !args.iter().all(constant) {
+            return Ok(ExprSimplifyResult::Original(args));
+        }
+        args[0] = each_row::of(std::mem::take(&mut args[0]));
+        let function = ScalarUDF::new_from_impl(self.clone());
+        Ok(ExprSimplifyResult::Simplified(function.call(args)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = args.number_rows;
+        let arrays = args.args.iter().map(|given| given.to_array(rows));
+        let arrays = arrays.collect::<Result<Vec<ArrayRef>>>()?;
+        let numbers = arrays.iter().map(|array| Ok(cast(array, &DataType::Int64)?));
+        let numbers = numbers.collect::<Result<Vec<ArrayRef>>>()?;
+        let mut done: Vec<Option<bool>> = Vec::with_capacity(rows);
+        for row in 0..rows {
+            let is_null = numbers.iter().any(|numbers| numbers.is_null(row));
+            let number = |at: usize| numbers.get(at).map(|own| own.as_primitive::<Int64Type>().value(row));
+            done.push(match is_null {
+                true => None,
+                false => Some(self.called(number(0), number(1)).map_err(to_datafusion)?),
+            });
+        }
+        Ok(ColumnarValue::Array(match self.return_type(&[])? {
+            DataType::Boolean => {
+                let mut out = BooleanBuilder::with_capacity(rows);
+                out.extend(done);
+                Arc::new(out.finish())
+            }
+            _ => {
+                let mut out = StringViewBuilder::with_capacity(rows);
+                out.extend(done.into_iter().map(|done| done.map(|_| "")));
+                Arc::new(out.finish())
+            }
+        }))
+    }
+}
+
+impl Advisory {
+    /// One call; what it says where it returns something.
+    fn called(&self, first: Option<i64>, second: Option<i64>) -> SqlResult<bool> {
+        let own = &self.facts.advisory;
+        let key = match (first, second) {
+            (Some(first), Some(second)) => Key::Two(int4(first)?, int4(second)?),
+            (first, _) => Key::One(first.unwrap_or_default()),
+        };
+        match self.kind {
+            Kind::Lock(span) => {
+                let times = self.facts.settings.times();
+                let until = times.lock.and_then(|limit| Instant::now().checked_add(limit));
+                own.lock(key, self.mode, span, || self.wanted(until)).map(|()| true)
+            }
+            Kind::Try(span) => own.try_lock(key, self.mode, span, || self.wanted(None)),
+            Kind::Unlock => {
+                let done = own.unlock(key, self.mode);
+                if !done {
+                    let message = format!("you don't own a lock of type {}", mode_name(self.mode));
+                    self.facts.warnings.lock().push(message);
+                }
+                Ok(done)
+            }
+            Kind::UnlockAll => {
+                own.unlock_all();
+                Ok(true)
+            }
+        }
+    }
+
+    /// Fails where the statement is to end, or waits for too long.
+    fn wanted(&self, until: Option<Instant>) -> SqlResult<()> {
+        let is_past = |until: Option<Instant>| until.is_some_and(|until| Instant::now() > until);
+        // The second is of a cursor whose rows are fetched by another statement.
+        if self.facts.cancel.is_cancelled() || heap::interrupted().is_some() {
+            return Err(canceled());
+        }
+        // Of what the task evaluates that looks at the clock.
+        if is_past(self.facts.planning.deadline) {
+            let message = "canceling statement due to statement timeout";
+            return Err(SqlError::new(state::QUERY_CANCELED, message));
+        }
+        if is_past(until) {
+            let message = "canceling statement due to lock timeout";
+            return Err(SqlError::new(state::LOCK_NOT_AVAILABLE, message));
+        }
+        Ok(())
+    }
+}
+
+fn int4(number: i64) -> SqlResult<i32> {
+    i32::try_from(number).map_err(|_| SqlError::new(state::NUMERIC_VALUE_OUT_OF_RANGE, "integer out of range"))
+}
