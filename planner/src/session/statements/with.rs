@@ -1,20 +1,23 @@
 //! WITH over statements that change data: each runs once, in order, and what it returns is a relation of the statement
 //! around it. That one reads the data as they were before.
 
-use super::{Description, describe_tree, run_tree};
+use super::{Description, describe_tree, parameters, run_tree};
 use crate::catalog::bind::{fold, recursion, refers_to, undefined};
 use crate::pg::error::{Result, SqlError};
 use crate::pg::errors::from_datafusion;
 use crate::pg::outcome::{ColumnDesc, Outcome};
 use crate::pg::rewrite::repeated_name;
+use crate::pg::types::pg_type;
 use crate::session::{Prepared, Session, run as plans};
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
-use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::logical_expr::TableSource;
-use datafusion::sql::sqlparser::ast::{Cte, SetExpr, Statement, With};
+use datafusion::sql::sqlparser::ast::{Cte, Expr, SetExpr, Statement, Value, With, visit_expressions};
 use futures::TryStreamExt;
+use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use tenon_storage::DatabaseState;
 
@@ -247,17 +250,19 @@ pub(super) fn describe(session: &mut Session, tree: &Statement, types: &[u32]) -
     };
     let (rest, found) = parted?;
     let outer = std::mem::take(&mut session.surroundings);
+    let mut params = Parameters::of(types);
     let mut describe = || {
         for cte in &found {
-            let described = describe_tree(session, &statement(cte), types)?;
+            let described = params.describe(session, &statement(cte))?;
             if let Some(columns) = described.columns {
                 let relation = relation(cte, &columns, Vec::new())?;
                 session.surroundings.relations.push(relation);
             }
         }
-        let described = describe_tree(session, &rest, types)?;
+        let described = params.describe(session, &rest)?;
         // The changes before it come between.
         Ok(Description {
+            params: params.fields(),
             plan: None,
             ..described
         })
@@ -265,4 +270,52 @@ pub(super) fn describe(session: &mut Session, tree: &Statement, types: &[u32]) -
     let described: Result<Description, SqlError> = describe();
     session.surroundings = outer;
     described.map(Some)
+}
+
+/// The parameters of a statement whose parts are described one after the other.
+struct Parameters {
+    /// What the client has declared, or a part has found.
+    types: Vec<u32>,
+    fields: Vec<Option<FieldRef>>,
+}
+
+impl Parameters {
+    fn of(types: &[u32]) -> Self {
+        Self {
+            types: types.to_vec(),
+            fields: Vec::new(),
+        }
+    }
+
+    /// Describes a part, under the types that are known from those before it.
+    fn describe(&mut self, session: &mut Session, part: &Statement) -> Result<Description> {
+        let described = describe_tree(session, part, &self.types)?;
+        let count = described.params.len().max(self.types.len());
+        self.types.resize(count, 0);
+        self.fields.resize(count, None);
+        let mut named = HashSet::new();
+        let _ = visit_expressions(part, |expr: &Expr| {
+            if let Expr::Value(value) = expr
+                && let Value::Placeholder(id) = &value.value
+            {
+                named.extend(parameters::index(id));
+            }
+            ControlFlow::<()>::Continue(())
+        });
+        for (at, field) in described.params.iter().enumerate() {
+            let is_told = named.contains(&at) || self.types[at] != 0;
+            if is_told && self.fields[at].is_none() {
+                self.types[at] = pg_type(field).oid;
+                self.fields[at] = Some(field.clone());
+            }
+        }
+        Ok(described)
+    }
+
+    /// One that no part names is text.
+    fn fields(&self) -> Vec<FieldRef> {
+        let text = || Arc::new(Field::new("", DataType::Utf8View, true));
+        let fields = self.fields.iter().cloned();
+        fields.map(|field| field.unwrap_or_else(text)).collect()
+    }
 }
