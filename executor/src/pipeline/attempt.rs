@@ -15,14 +15,14 @@ use super::compiled::{Compiled, ReservedBatch};
 use super::cost::Work;
 use super::counted::{NodeRan, address};
 use super::fragment::Source;
-use super::kept::{Again, FormOf, Kept};
+use super::kept::{Again, Kept};
 use super::passes::Stage;
 use super::prepare::in_background;
+use super::room::Room;
 use super::run::Running;
 use super::streamed::Streamed;
 use super::tail::{applied, chain};
 use super::top::Top;
-use crate::codegen::Translated;
 use crate::counts::COUNTS;
 use crate::device::DeviceState;
 use crate::device::{self, Queued};
@@ -330,54 +330,6 @@ async fn try_run(
         note_joins(plan, &joins);
     }
     Ok(found.map(|rows| (rows, above, again)).map_err(Some))
-}
-
-/// Device memory that there is for a query: what it may touch, and what is free of others' arrays.
-#[derive(Clone, Copy)]
-struct Room {
-    limit: u64,
-    free: u64,
-}
-
-/// A fragment with how it keeps within the room that there is.
-type Fitted = (Arc<Compiled>, Streamed);
-
-impl Room {
-    fn fitted(self, compiled: Arc<Compiled>) -> Translated<Fitted> {
-        let arrays = compiled.fragment.array_bytes();
-        if arrays > self.free {
-            let mb = |bytes: u64| bytes >> 20;
-            return Err(format!(
-                "{} MiB of device memory, {} are free",
-                mb(arrays),
-                mb(self.free)
-            ));
-        }
-        let streamed = compiled.streamed(self.limit)?;
-        Ok((compiled, streamed))
-    }
-
-    /// The form that fits without chunks, or else with the fewest bytes in such: with room for all rows if that does as well,
-    /// and in passes if no other does.
-    fn form(self, form: impl Fn(FormOf<'_>) -> Translated<Arc<Compiled>>) -> Translated<Fitted> {
-        let fitted = |of: FormOf<'_>| form(of).and_then(|own| self.fitted(own));
-        let whole = fitted(FormOf::Whole);
-        match &whole {
-            Ok((_, streamed)) if streamed.is_empty() => return whole,
-            // Nothing else would do for it.
-            Err(why) if form(FormOf::Whole).is_err() => return Err(why.clone()),
-            _ => {}
-        }
-        match (fitted(FormOf::Sparing), whole) {
-            (Ok(sparing), Ok(whole)) if whole.1.bytes <= sparing.1.bytes => Ok(whole),
-            (Ok(sparing), _) => Ok(sparing),
-            (Err(_), Ok(whole)) => Ok(whole),
-            (Err(why), Err(_)) => {
-                let fits = |compiled: &Arc<Compiled>| self.fitted(Arc::clone(compiled)).is_ok();
-                fitted(FormOf::Passes(&fits)).map_err(|passes| format!("{why}; {passes}"))
-            }
-        }
-    }
 }
 
 /// The uppermost node of a fragment gives the rows that the host reads.

@@ -17,7 +17,7 @@ use tenon_gpu::{Device, GpuError};
 use super::columns::is_there;
 use super::compile::{expected, flow};
 use super::cost::Work;
-use super::counted::NodeRan;
+use super::counted::{self, NodeRan};
 use super::exec::OffloadExec;
 use super::fragment::{Fragment, Pipeline, Sizes, Step};
 use super::group::{Grouping, Steps, group};
@@ -283,27 +283,7 @@ impl Compiled {
 
     /// What its nodes did in a run that has ended, if they are counted.
     pub fn nodes(&self, running: &Running) -> Result<Vec<NodeRan>, GpuError> {
-        let Some(counters) = &self.fragment.counters else {
-            return Ok(vec![]);
-        };
-        let rows = running.words::<u64>(counters.array, counters.len)?;
-        let ran = counters.nodes.iter().filter_map(|own| {
-            let step = self.fragment.steps.iter().find(|step| step.name() == own.pipeline)?;
-            let scan = self.fragment.scans.iter().position(|scan| scan.node == own.node);
-            let rows = rows.get(own.counter).copied().unwrap_or(0);
-            Some(NodeRan {
-                node: own.node,
-                rows,
-                pipeline: Some(own.pipeline.clone()),
-                scanned: scan.map(|scan| {
-                    let bytes = self.bytes[scan].iter().sum::<u64>() as f64 * self.fragment.reads(scan);
-                    (self.fragment.scans[scan].table.rows(), bytes as u64)
-                }),
-                // Whose only use is an order that is kept does not run.
-                ran: rows > 0 || step.pipeline().is_none_or(|own| own.words_of_order.is_none()),
-            })
-        });
-        Ok(ran.collect())
+        counted::ran(&self.fragment, &self.bytes, running)
     }
 
     /// Whether the orders that it searches are on the device.

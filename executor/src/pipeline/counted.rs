@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use datafusion::physical_plan::ExecutionPlan;
+use tenon_gpu::GpuError;
 
 use super::flow::Flow;
 use super::fragment::{Fragment, Input};
+use super::run::Running;
 
 /// Nodes beyond so many are not counted.
 const COUNTERS_MAX: usize = 1 << 7;
@@ -73,4 +75,29 @@ pub fn count(fragment: &mut Fragment, flow: &mut Flow, node: &Arc<dyn ExecutionP
         }
     };
     flow.counted.push((address(node), counter));
+}
+
+/// What a fragment's nodes did in a run that has ended, if they are counted. `bytes`: of the columns of each scan.
+pub fn ran(fragment: &Fragment, bytes: &[Vec<u64>], running: &Running) -> Result<Vec<NodeRan>, GpuError> {
+    let Some(counters) = &fragment.counters else {
+        return Ok(vec![]);
+    };
+    let rows = running.words::<u64>(counters.array, counters.len)?;
+    let ran = counters.nodes.iter().filter_map(|own| {
+        let step = fragment.steps.iter().find(|step| step.name() == own.pipeline)?;
+        let scan = fragment.scans.iter().position(|scan| scan.node == own.node);
+        let rows = rows.get(own.counter).copied().unwrap_or(0);
+        Some(NodeRan {
+            node: own.node,
+            rows,
+            pipeline: Some(own.pipeline.clone()),
+            scanned: scan.map(|scan| {
+                let read = bytes[scan].iter().sum::<u64>() as f64 * fragment.reads(scan);
+                (fragment.scans[scan].table.rows(), read as u64)
+            }),
+            // Whose only use is an order that is kept does not run.
+            ran: rows > 0 || step.pipeline().is_none_or(|own| own.words_of_order.is_none()),
+        })
+    });
+    Ok(ran.collect())
 }

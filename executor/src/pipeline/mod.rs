@@ -30,6 +30,7 @@ mod passes;
 mod prepare;
 mod residence;
 mod result;
+mod room;
 mod run;
 mod sorted;
 mod stored;
