@@ -4,6 +4,8 @@
 //! More than 400 lines because casts to domains and calls of functions are met in one walk, and either may hold the
 //! other.
 
+mod overloads;
+
 use super::composite::parsed;
 use super::{Binder, argument_fields, fold, hygiene, outer_aggregates, parts};
 use crate::catalog::rights::Rights;
@@ -17,10 +19,11 @@ use crate::pg::plpgsql;
 use crate::pg::rewrite::{call, function_name, rewrite};
 use crate::pg::statement::Kind;
 use crate::pg::walk::{VisitMut, is_ungrouped, null, replace};
+use datafusion::arrow::datatypes::FieldRef;
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, CaseWhen, CastKind, DataType, ExactNumberInfo, Expr, Function as Call, FunctionArg,
     FunctionArgExpr, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr,
-    Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, UnaryOperator, Value, VisitorMut,
+    Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, UnaryOperator, Value, VisitorMut, With,
 };
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -31,15 +34,17 @@ use tenon_storage::{Domain, Function, FunctionArgument, FunctionResult, Object, 
 const DEPTH_MAX: usize = 32;
 
 /// Replaces casts to domains and calls of functions, in place.
-pub(super) fn inline<T: VisitMut>(binder: &Binder, tree: &mut T) -> Result<()> {
+pub(super) fn inline<T: VisitMut>(binder: &Binder, tree: &mut T, parameters: &[Option<FieldRef>]) -> Result<()> {
     let has_any = |key: &ObjectKey| !matches!(key, ObjectKey::Comment { .. } | ObjectKey::Role { .. });
     if !binder.snapshot.objects().keys().any(has_any) {
         return Ok(());
     }
     let mut inliner = Inliner {
         binder,
+        parameters,
         depth: 0,
         scopes: Vec::new(),
+        withs: Vec::new(),
         calls: Cell::new(0),
     };
     match tree.visit(&mut inliner) {
@@ -85,9 +90,13 @@ impl Binder {
 
 struct Inliner<'a> {
     binder: &'a Binder,
+    /// Of the statement, as far as they are known.
+    parameters: &'a [Option<FieldRef>],
     depth: usize,
     /// FROM of each query around.
     scopes: Vec<Vec<TableWithJoins>>,
+    /// WITH of each.
+    withs: Vec<Option<With>>,
     /// Calls replaced so far.
     calls: Cell<usize>,
 }
@@ -97,11 +106,13 @@ impl VisitorMut for Inliner<'_> {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
         self.scopes.push(hygiene::from_of(query));
+        self.withs.push(query.with.clone());
         ControlFlow::Continue(())
     }
 
     fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<SqlError> {
         self.scopes.pop();
+        self.withs.pop();
         ControlFlow::Continue(())
     }
 
@@ -346,19 +357,33 @@ impl Inliner<'_> {
         }
         Ok(Inliner {
             binder: self.binder,
+            parameters: self.parameters,
             depth: self.depth + 1,
             scopes: self.scopes.clone(),
+            withs: self.withs.clone(),
             calls: Cell::new(0),
         })
     }
 
-    /// The function's query with the call's arguments in it; None where no function fits the call.
+    /// The function's query with the call's arguments in it; None where no function fits the call. `of`: the call, in FROM.
     #[allow(clippy::type_complexity, reason = "the call's parts, taken apart at once")]
-    fn body(&self, name: &ObjectName, given: &Arguments) -> Result<Option<(Arc<Function>, Box<Query>, Vec<Expr>)>> {
+    fn body(
+        &self,
+        name: &ObjectName,
+        given: &Arguments,
+        of: Option<&TableFactor>,
+    ) -> Result<Option<(Arc<Function>, Box<Query>, Vec<Expr>)>> {
+        let mut candidates = Vec::new();
         for function in self.binder.functions_named(name) {
-            let Some(mut values) = bound(&function, given)? else {
-                continue;
-            };
+            if let Some(values) = bound(&function, given)? {
+                candidates.push((function, values));
+            }
+        }
+        let meant = match candidates.len() {
+            0 | 1 => candidates.pop(),
+            _ => Some(self.meant(name, given, of, candidates)?),
+        };
+        if let Some((function, mut values)) = meant {
             // Who calls it must have the right, also through a view.
             let rights = Rights {
                 state: &self.binder.snapshot,
@@ -431,7 +456,7 @@ impl Inliner<'_> {
         let Some(given) = arguments(&call.args) else {
             return Ok(None);
         };
-        let Some((function, query, values)) = self.body(&call.name, &given)? else {
+        let Some((function, query, values)) = self.body(&call.name, &given, None)? else {
             return Ok(None);
         };
         let FunctionResult::Scalar(result) = &function.returns else {
@@ -488,7 +513,7 @@ impl Inliner<'_> {
         if self.binder.functions_named(name).is_empty() {
             return Ok(None);
         }
-        let Some((function, mut query, _)) = self.body(name, &given)? else {
+        let Some((function, mut query, _)) = self.body(name, &given, Some(factor))? else {
             return Ok(None);
         };
         let own_name = parts(name).pop().unwrap_or_default();

@@ -126,7 +126,7 @@ impl Binder {
             with::prepare(self, &mut statement)?;
             system_columns::resolve(self, &mut statement)?;
             records::resolve(self, &mut statement)?;
-            inline::inline(self, &mut statement)?;
+            inline::inline(self, &mut statement, &parameters)?;
             expand::expand(self, &mut statement)?;
             self.plan_expanded(statement, &parameters)
         })
@@ -166,7 +166,7 @@ impl Binder {
     /// Plans an expression over the columns of `schema`.
     pub(crate) fn expression(&self, mut expr: ast::Expr, schema: &DFSchema) -> SqlResult<Expr> {
         records::resolve(self, &mut expr)?;
-        inline::inline(self, &mut expr)?;
+        inline::inline(self, &mut expr, &[])?;
         self.reads.forget();
         let planner = SqlToRel::new_with_options(self, self.parser_options());
         let expr = planner

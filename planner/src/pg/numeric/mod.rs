@@ -10,6 +10,7 @@
 //! - `operators`: arithmetic, and which operations on decimals become it;
 //! - `compare`: comparisons, by keys or, against constants, by bounds that indexes and zone maps know;
 //! - `unify`: branches, lists and unions get one type;
+//! - `floats`: arguments of functions of floats;
 //! - `equal`: grouping, DISTINCT, sorting, windows and joins go by keys.
 
 mod class;
@@ -17,6 +18,7 @@ pub(crate) mod compare;
 pub(crate) mod convert;
 pub(crate) mod declared;
 pub(crate) mod equal;
+pub(crate) mod floats;
 pub(crate) mod operators;
 pub(crate) mod unify;
 

@@ -3,6 +3,7 @@
 //! different types become numerics, each value with its own digits.
 
 use super::convert::to_numeric;
+use super::floats::floats_of;
 use super::operators::{self, as_float, plain};
 use super::{Class, compare, digits, equal};
 use crate::pg::named;
@@ -20,50 +21,6 @@ use std::sync::Arc;
 
 /// Functions whose arguments become one type.
 pub(crate) const OF_ONE_TYPE: [&str; 3] = ["coalesce", "greatest", "least"];
-
-/// Functions of floats that take numerics for such.
-const OF_FLOATS: [&str; 18] = [
-    "to_timestamp",
-    "make_interval",
-    "make_time",
-    "make_timestamp",
-    "make_timestamptz",
-    "covar_pop",
-    "covar_samp",
-    "corr",
-    "regr_count",
-    "regr_avgx",
-    "regr_avgy",
-    "regr_sxx",
-    "regr_syy",
-    "regr_sxy",
-    "regr_r2",
-    "regr_slope",
-    "regr_intercept",
-    "pg_sleep",
-];
-
-/// The types that a function of these asks for, but for numerics: DataFusion has no cast, and they become floats here before it
-/// looks for one.
-pub(crate) fn with_numerics(given: &[DataType], mut wanted: Vec<DataType>) -> Vec<DataType> {
-    for (given, wanted) in given.iter().zip(&mut wanted) {
-        if *given == tenon_storage::types::NUMERIC && *wanted == DataType::Float64 {
-            *wanted = given.clone();
-        }
-    }
-    wanted
-}
-
-fn floats_of(name: &str, args: &mut [Expr], schema: &DFSchema) -> bool {
-    let mut changed = false;
-    for arg in args.iter_mut().filter(|_| OF_FLOATS.contains(&name)) {
-        if is_numeric(arg, schema) {
-            *arg = as_float(std::mem::take(arg));
-            changed = true;
-        }
-    }
-    changed
-}
 
 #[derive(Debug)]
 pub(crate) struct NumbersOfOneType;

@@ -24,7 +24,7 @@ pub(super) fn in_select(select: &mut Select) {
     }
     // `GROUP BY (a, b)` is `GROUP BY a, b`.
     let listed = std::mem::take(keys).into_iter().flat_map(|key| match key {
-        Expr::Tuple(all) => all,
+        Expr::Tuple(all) if !all.is_empty() => all,
         key => vec![key],
     });
     keys.extend(listed.collect::<Vec<_>>());

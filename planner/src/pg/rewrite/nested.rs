@@ -4,11 +4,10 @@ use super::spellings::{call, take};
 use crate::pg::functions::array::{EVEN, FILL, SLICE, SUBSCRIPT};
 use crate::pg::functions::json;
 use crate::pg::walk::{null, taken};
-use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, ArrayElemTypeDef, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, ObjectName, Subscript, UnaryOperator,
-    Value,
+    Value, helpers::attached_token::AttachedToken,
 };
 use tenon_storage::parse::parse_array;
 

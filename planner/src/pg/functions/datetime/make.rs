@@ -3,7 +3,7 @@
 use super::function::{
     Call, INTERVAL, STAMP, STAMPTZ, TIME, arrow, dates, fail, function, intervals, is_text, stamps, stampstz, times,
 };
-use crate::pg::numeric::unify::with_numerics;
+use crate::pg::numeric::floats::with_numerics;
 use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
 use datafusion::common::Result;

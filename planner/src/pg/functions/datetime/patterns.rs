@@ -4,7 +4,7 @@ use super::function::{Call, INTERVAL, STAMPTZ, TIME, TIMETZ, dates, exact, fail,
 use super::zones::converted;
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
-use crate::pg::numeric::unify::with_numerics;
+use crate::pg::numeric::floats::with_numerics;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use datafusion::arrow::datatypes::{DataType, Float64Type, IntervalMonthDayNanoType, TimestampMicrosecondType};
 use datafusion::common::Result;

@@ -4,15 +4,17 @@
 //! - `operands`: the two sides of an operator, while names are bound;
 //! - `casts`: which of those in the text there are;
 //! - `neighbours`: expressions that get one type (IN, BETWEEN, CASE, COALESCE), before type coercion;
+//! - `becoming`: values that become such of their neighbours' type;
 //! - `sets`: the columns of UNION, INTERSECT, EXCEPT and of subqueries after IN.
 
+mod becoming;
 mod carried;
 mod casts;
 mod neighbours;
 mod operands;
 mod sets;
 
-pub(crate) use neighbours::to_points_in_time;
+pub(crate) use becoming::to_points_in_time;
 pub(super) use neighbours::{LiteralsTakeTypes, resolved};
 pub(crate) use operands::{operands, undefined, undefined_prefix};
 

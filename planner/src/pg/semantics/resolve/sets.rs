@@ -1,6 +1,7 @@
 //! The columns of UNION, INTERSECT and EXCEPT, and of the subqueries after IN.
 
-use super::neighbours::{become_of, becomes, type_of_two, unmatched};
+use super::becoming::{become_of, becomes};
+use super::neighbours::{type_of_two, unmatched};
 use super::{Group, group, is_unknown, known, known_of, name, typed, undefined};
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;

@@ -3,7 +3,7 @@
 
 mod float;
 
-use crate::pg::numeric::unify::with_numerics;
+use crate::pg::numeric::floats::with_numerics;
 use float::Sums;
 
 use super::fail_out_of_range;

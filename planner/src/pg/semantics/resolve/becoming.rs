@@ -1,0 +1,60 @@
+//! Values that become such of another type beside one of it, to which DataFusion has no cast, or another one: networks beside
+//! addresses, dates and timestamps beside points in time.
+
+use super::neighbours::type_of_two;
+use super::{Group, group, known};
+use crate::pg::functions::datetime::{STAMP, STAMPTZ};
+use crate::pg::functions::network::converted;
+use crate::pg::semantics::times;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::{Expr, lit, when};
+use tenon_storage::SqlType;
+use tenon_storage::network::CIDR;
+
+/// Whether a value of a type becomes one of another that it stands with: DataFusion has no cast between these, or another one.
+pub(super) fn becomes(own: SqlType, wanted: SqlType) -> bool {
+    match wanted {
+        SqlType::Inet => own == SqlType::Cidr,
+        SqlType::TimestampTz => matches!(own, SqlType::Date | SqlType::Timestamp),
+        _ => false,
+    }
+}
+
+/// The value then: a date or timestamp by the session's zone.
+pub(super) fn become_of(expr: Expr, own: SqlType, wanted: SqlType) -> Expr {
+    match (own, wanted) {
+        (SqlType::Cidr, _) => converted(expr, &CIDR),
+        (_, wanted) => times::convert(expr, &wanted.data_type()),
+    }
+}
+
+/// Dates and timestamps beside points in time become such.
+pub(crate) fn to_points_in_time(exprs: &mut [Expr], types: &[DataType]) {
+    if !types.contains(&STAMPTZ) {
+        return;
+    }
+    for (expr, own) in exprs.iter_mut().zip(types) {
+        if *own == DataType::Date32 || *own == STAMP {
+            *expr = times::convert(std::mem::take(expr), &STAMPTZ);
+        }
+    }
+}
+
+/// NULLIF of dates and times of different types, which compares them as `=` does and gives the first as it is.
+pub(super) fn nullif_of_moments(args: &[Expr], schema: &DFSchema) -> Result<Option<Expr>> {
+    let [first, second] = args else { return Ok(None) };
+    let (Some(own), Some(other)) = (known(first, schema), known(second, schema)) else {
+        return Ok(None);
+    };
+    let Some(wanted) = type_of_two(own, other).filter(|_| own != other && group(own) == Group::Moment) else {
+        return Ok(None);
+    };
+    let side = |expr: &Expr, own: SqlType| match own == wanted {
+        true => expr.clone(),
+        false => times::convert(expr.clone(), &wanted.data_type()),
+    };
+    let equal = side(first, own).eq(side(second, other));
+    let null = lit(ScalarValue::try_from(&own.data_type())?);
+    when(equal, null).otherwise(first.clone()).map(Some)
+}
