@@ -6,7 +6,8 @@ use crate::pg::parse::select;
 use crate::pg::rewrite::output_name;
 use crate::pg::walk::null;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, JoinConstraint, Query, SelectItem, SetExpr, TableFactor, TableWithJoins, Value,
+    Expr, FunctionArg, FunctionArgExpr, Ident, JoinConstraint, Query, SelectItem, SetExpr, TableFactor, TableWithJoins,
+    Value,
 };
 
 /// Leaves a relation what its columns' names come from.
@@ -14,7 +15,16 @@ pub(super) fn reduce(factor: &mut TableFactor) {
     match factor {
         TableFactor::Derived { subquery, .. } => reduce_query(subquery),
         TableFactor::NestedJoin { table_with_joins, .. } => reduce_joined(table_with_joins),
+        TableFactor::Function { args, .. } => args.iter_mut().for_each(reduce_argument),
+        TableFactor::Table { args: Some(given), .. } => given.args.iter_mut().for_each(reduce_argument),
         _ => {}
+    }
+}
+
+/// What a function gives is called the same whatever it is called with.
+fn reduce_argument(argument: &mut FunctionArg) {
+    if let FunctionArg::Unnamed(value) | FunctionArg::Named { arg: value, .. } = argument {
+        *value = FunctionArgExpr::Expr(null());
     }
 }
 

@@ -112,13 +112,11 @@ impl VisitorMut for Rewriter {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-        if let TableFactor::Derived {
-            lateral: true,
-            subquery,
-            ..
-        } = factor
-        {
-            names::name_lateral(subquery);
+        if let TableFactor::Derived { lateral, subquery, .. } = factor {
+            match lateral {
+                true => names::name_lateral(subquery),
+                false => names::name_outer(subquery),
+            }
         }
         from::function(factor);
         recordsets::expand(factor);

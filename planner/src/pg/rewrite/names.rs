@@ -5,7 +5,8 @@
 
 use crate::pg::walk::taken;
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, Expr, Function, GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, TrimWhereField,
+    AccessExpr, BinaryOperator, Expr, Function, GroupByExpr, Ident, ObjectNamePart, Query, Select, SelectItem, SetExpr,
+    TableFactor, TableWithJoins, TrimWhereField,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -84,6 +85,46 @@ pub(super) fn name_outputs(select: &mut Select) {
 
 /// In LATERAL, columns of the query around keep their names by aliases: DataFusion names what refers to them otherwise.
 pub(super) fn name_lateral(query: &mut Query) {
+    name_columns(query, |_| true);
+}
+
+/// The same of a relation without LATERAL, which may stand in a subquery: of columns that are none of its own relations'.
+pub(super) fn name_outer(query: &mut Query) {
+    let SetExpr::Select(select) = query.body.as_ref() else {
+        return;
+    };
+    let mut own = Vec::new();
+    select.from.iter().for_each(|from| called(from, &mut own));
+    let alone = select.from.is_empty();
+    name_columns(query, |expr| match expr {
+        Expr::CompoundIdentifier(parts) => !own.contains(&ends(parts).0),
+        _ => alone,
+    });
+}
+
+/// What relations are called.
+fn called(from: &TableWithJoins, names: &mut Vec<String>) {
+    for factor in std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)) {
+        match factor {
+            TableFactor::Table { name, alias: None, .. } | TableFactor::Function { name, alias: None, .. } => {
+                names.extend(name.0.last().and_then(ObjectNamePart::as_ident).map(folded));
+            }
+            TableFactor::NestedJoin {
+                table_with_joins,
+                alias: None,
+            } => called(table_with_joins, names),
+            TableFactor::Table { alias, .. }
+            | TableFactor::Function { alias, .. }
+            | TableFactor::NestedJoin { alias, .. }
+            | TableFactor::Derived { alias, .. }
+            | TableFactor::TableFunction { alias, .. }
+            | TableFactor::UNNEST { alias, .. } => names.extend(alias.as_ref().map(|alias| folded(&alias.name))),
+            _ => {}
+        }
+    }
+}
+
+fn name_columns(query: &mut Query, wanted: impl Fn(&Expr) -> bool) {
     let SetExpr::Select(select) = query.body.as_mut() else {
         return;
     };
@@ -96,7 +137,9 @@ pub(super) fn name_lateral(query: &mut Query) {
         let SelectItem::UnnamedExpr(expr @ (Expr::Identifier(_) | Expr::CompoundIdentifier(_))) = item else {
             continue;
         };
-        let Some(name) = names[at].clone() else { continue };
+        let Some(name) = names[at].clone().filter(|_| wanted(expr)) else {
+            continue;
+        };
         let twice = names.iter().flatten().filter(|other| **other == name).count() > 1;
         // A key by that name would be this column, where it may be one of the query's own.
         let is_key = matches!(expr, Expr::CompoundIdentifier(_)) && keys.contains(&name);
