@@ -41,11 +41,7 @@ pub(super) fn resolve(select: &mut Select, order: &[&mut Expr], keyed: impl Fn(&
     let [Expr::GroupingSets(sets)] = keys.as_mut_slice() else {
         return;
     };
-    let tables = select
-        .from
-        .iter()
-        .flat_map(super::whole_rows::factors)
-        .filter_map(keyed);
+    let tables = select.from.iter().flat_map(crate::pg::walk::factors).filter_map(keyed);
     for table in tables {
         if !sets
             .iter()

@@ -301,7 +301,7 @@ impl Expander<'_> {
     fn calls(&self, select: &mut Select, keys: &mut [&mut Expr]) {
         groups_apart(select, keys);
         if self.named_like_calls {
-            let factors: Vec<TableFactor> = select.from.iter().flat_map(whole_rows::factors).cloned().collect();
+            let factors: Vec<TableFactor> = select.from.iter().flat_map(crate::pg::walk::factors).cloned().collect();
             calls_apart(select, keys, || {
                 let columns = factors.iter().filter_map(|factor| self.named(factor));
                 columns.flatten().map(|(_, name)| name).collect()
@@ -354,7 +354,7 @@ impl Expander<'_> {
         let key = definition.primary_key.as_ref()?;
         let name = |at: &usize| definition.columns[*at].name.clone();
         Some(Keyed {
-            alias: whole_rows::alias(factor)?,
+            alias: crate::pg::walk::alias(factor)?,
             columns: definition.columns.iter().map(|column| column.name.clone()).collect(),
             key: key.columns.iter().map(name).collect(),
         })

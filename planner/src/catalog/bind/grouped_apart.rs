@@ -33,7 +33,7 @@ pub(super) fn resolve(
     let own = select
         .from
         .iter()
-        .flat_map(super::whole_rows::factors)
+        .flat_map(crate::pg::walk::factors)
         .filter_map(known_as);
     let mut walker = Walker {
         own: own.collect(),
@@ -204,7 +204,7 @@ impl Walker<'_> {
                 relations: select
                     .from
                     .iter()
-                    .flat_map(super::whole_rows::factors)
+                    .flat_map(crate::pg::walk::factors)
                     .filter_map(known_as)
                     .collect(),
                 is_grouped: !is_ungrouped(select),

@@ -25,7 +25,7 @@ mod row_values;
 mod sample;
 pub(crate) mod system_columns;
 mod view;
-pub(crate) mod whole_rows;
+mod whole_rows;
 mod windows;
 mod with;
 

@@ -103,7 +103,7 @@ pub(super) fn of_input(
     // Relations are asked for their columns where a name needs it.
     let known = OnceCell::new();
     let known = || {
-        let factors = || select.from.iter().flat_map(super::whole_rows::factors);
+        let factors = || select.from.iter().flat_map(crate::pg::walk::factors);
         let asked = || factors().map(&columns).collect::<Option<Vec<_>>>();
         known.get_or_init(|| asked().unwrap_or_default().concat())
     };

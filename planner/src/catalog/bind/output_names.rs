@@ -27,7 +27,7 @@ pub(super) fn resolve(select: &mut Select, shape: Shape, columns: impl Fn(&Table
     if select.projection.len() < 2 && !shape.side || !(shape.spelt || has_star) {
         return;
     }
-    let factors = select.from.iter().flat_map(super::whole_rows::factors);
+    let factors = select.from.iter().flat_map(crate::pg::walk::factors);
     let known = match has_star {
         true => factors.map(columns).collect::<Option<Vec<_>>>(),
         false => Some(Vec::new()),

@@ -2,14 +2,12 @@
 
 mod populated;
 
-use super::whole_rows::{alias, factors};
 use super::{Binder, fold};
 use crate::pg::error::{Result, SqlError, SqlState};
 use crate::pg::functions::record::{COMPOSITE, FIELD, RECORD, parse_record};
 use crate::pg::parse::{ALL_COLUMNS, parse_expression};
 use crate::pg::rewrite::{call, output_name, repeated_name};
-use crate::pg::walk::{VisitMut, replace};
-use crate::pg::walk::{null, taken};
+use crate::pg::walk::{VisitMut, alias, factors, null, replace, taken};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
     ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins,

@@ -3,7 +3,7 @@
 
 use super::fold;
 use crate::pg::error::Result;
-use crate::pg::walk::VisitMut;
+use crate::pg::walk::{VisitMut, alias, factors, leaves};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinOperator,
     ObjectNamePart, Query, Select, SelectItem, TableFactor, TableWithJoins, VisitorMut,
@@ -53,25 +53,6 @@ pub(super) fn has_outer_join(table: &TableWithJoins) -> bool {
         TableFactor::NestedJoin { table_with_joins, .. } => has_outer_join(table_with_joins),
         _ => false,
     })
-}
-
-pub(super) fn factors(table: &TableWithJoins) -> impl Iterator<Item = &TableFactor> {
-    std::iter::once(&table.relation).chain(table.joins.iter().map(|join| &join.relation))
-}
-
-/// The same with those of joins in parentheses in the place of these.
-pub(crate) fn leaves(table: &TableWithJoins) -> Box<dyn Iterator<Item = &TableFactor> + '_> {
-    Box::new(factors(table).flat_map(leaves_of))
-}
-
-pub(super) fn leaves_of(factor: &TableFactor) -> Box<dyn Iterator<Item = &TableFactor> + '_> {
-    match factor {
-        TableFactor::NestedJoin {
-            table_with_joins,
-            alias: None,
-        } => leaves(table_with_joins),
-        other => Box::new(std::iter::once(other)),
-    }
 }
 
 struct Counted<'a> {
@@ -149,18 +130,4 @@ impl Counted<'_> {
 
 fn boolean(value: bool) -> Expr {
     Expr::Value(datafusion::sql::sqlparser::ast::Value::Boolean(value).into())
-}
-
-pub(super) fn alias(factor: &TableFactor) -> Option<String> {
-    match factor {
-        TableFactor::Table { name, alias, .. } => match alias {
-            Some(alias) => Some(fold(&alias.name)),
-            None => name.0.last().and_then(ObjectNamePart::as_ident).map(fold),
-        },
-        TableFactor::Derived { alias, .. }
-        | TableFactor::Function { alias, .. }
-        | TableFactor::TableFunction { alias, .. }
-        | TableFactor::UNNEST { alias, .. } => alias.as_ref().map(|alias| fold(&alias.name)),
-        _ => None,
-    }
 }

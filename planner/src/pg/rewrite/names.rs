@@ -3,10 +3,10 @@
 //! DataFusion wants distinct names in a projection; PostgreSQL does not. A name that would repeat gets a suffix that
 //! starts with U+0001, and `displayed_name` takes it off again for the client.
 
-use crate::pg::walk::taken;
+use crate::pg::walk::{alias, leaves, taken};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, Expr, Function, GroupByExpr, Ident, ObjectNamePart, Query, Select, SelectItem, SetExpr,
-    TableFactor, TableWithJoins, TrimWhereField,
+    TableFactor, TrimWhereField,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -93,8 +93,7 @@ pub(super) fn name_outer(query: &mut Query) {
     let SetExpr::Select(select) = query.body.as_ref() else {
         return;
     };
-    let mut own = Vec::new();
-    select.from.iter().for_each(|from| called(from, &mut own));
+    let own: Vec<String> = select.from.iter().flat_map(leaves).filter_map(called).collect();
     let alone = select.from.is_empty();
     name_columns(query, |expr| match expr {
         Expr::CompoundIdentifier(parts) => !own.contains(&ends(parts).0),
@@ -102,25 +101,12 @@ pub(super) fn name_outer(query: &mut Query) {
     });
 }
 
-/// What relations are called.
-fn called(from: &TableWithJoins, names: &mut Vec<String>) {
-    for factor in std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)) {
-        match factor {
-            TableFactor::Table { name, alias: None, .. } | TableFactor::Function { name, alias: None, .. } => {
-                names.extend(name.0.last().and_then(ObjectNamePart::as_ident).map(folded));
-            }
-            TableFactor::NestedJoin {
-                table_with_joins,
-                alias: None,
-            } => called(table_with_joins, names),
-            TableFactor::Table { alias, .. }
-            | TableFactor::Function { alias, .. }
-            | TableFactor::NestedJoin { alias, .. }
-            | TableFactor::Derived { alias, .. }
-            | TableFactor::TableFunction { alias, .. }
-            | TableFactor::UNNEST { alias, .. } => names.extend(alias.as_ref().map(|alias| folded(&alias.name))),
-            _ => {}
-        }
+/// What a relation's columns are qualified by.
+fn called(factor: &TableFactor) -> Option<String> {
+    match factor {
+        TableFactor::Function { name, alias: None, .. } => name.0.last().and_then(ObjectNamePart::as_ident).map(folded),
+        TableFactor::NestedJoin { alias, .. } => alias.as_ref().map(|alias| folded(&alias.name)),
+        other => alias(other),
     }
 }
 

@@ -2,17 +2,20 @@
 //! but not stars.
 
 use crate::pg::names::fold;
-use crate::pg::walk::VisitMut;
+use crate::pg::walk::{VisitMut, leaves};
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, ObjectNamePart, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, TableFactor, TableWithJoins, VisitorMut,
+    SelectItemQualifiedWildcardKind, TableFactor, VisitorMut,
 };
 use std::ops::ControlFlow;
 
 /// Calls relations in stars as FROM does.
 pub(super) fn in_select(select: &mut Select) {
-    let mut named = Vec::new();
-    select.from.iter().for_each(|table| tables(table, &mut named));
+    let named = select.from.iter().flat_map(leaves).filter_map(|factor| match factor {
+        TableFactor::Table { name, alias: None, .. } if name.0.len() > 1 => Some(name.clone()),
+        _ => None,
+    });
+    let named: Vec<ObjectName> = named.collect();
     if named.is_empty() {
         return;
     }
@@ -31,21 +34,8 @@ pub(super) fn in_select(select: &mut Select) {
     }
 }
 
-/// The names, of several parts, of tables that have no other one.
-fn tables(from: &TableWithJoins, found: &mut Vec<ObjectName>) {
-    for factor in std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)) {
-        match factor {
-            TableFactor::Table { name, alias: None, .. } if name.0.len() > 1 => found.push(name.clone()),
-            TableFactor::NestedJoin {
-                table_with_joins,
-                alias: None,
-            } => tables(table_with_joins, found),
-            _ => {}
-        }
-    }
-}
-
 struct Stars {
+    /// The names, of several parts, of tables that have no other one.
     named: Vec<ObjectName>,
     /// Subqueries around the place, which may have relations of these names.
     queries: usize,

@@ -6,11 +6,11 @@
 
 use super::row_locks::{self, Found, Wish};
 use super::{parameters, query};
-use crate::catalog::bind::whole_rows::leaves;
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::aggregate::names::call_over_rows;
 use crate::pg::outcome::{ColumnDesc, Outcome};
+use crate::pg::walk::leaves;
 use crate::session::run::{self, Source};
 use crate::session::{Prepared, Session};
 use datafusion::arrow::array::{Array, AsArray};

@@ -1,9 +1,9 @@
 //! `ctid`: a column that a table shows where FROM calls it by a name that says so, and that `*` does not.
 
 use super::super::expand::merges;
-use super::super::whole_rows::{alias, leaves};
 use super::super::{fold, parts};
 use super::{CTID, Known, Resolver, Source};
+use crate::pg::walk::{alias, leaves};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableAlias,
     TableFactor, TableWithJoins,
