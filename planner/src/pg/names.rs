@@ -48,6 +48,14 @@ pub(crate) fn known_as(factor: &TableFactor) -> Option<String> {
     }
 }
 
+/// The same of a relation that is no join: those have no rows of their own.
+pub(crate) fn alias(factor: &TableFactor) -> Option<String> {
+    match factor {
+        TableFactor::NestedJoin { .. } => None,
+        other => known_as(other),
+    }
+}
+
 /// Whether a part of a statement names a relation.
 pub(crate) fn refers_to<T: Visit>(tree: &T, name: &str) -> bool {
     counts(tree).contains_key(name)

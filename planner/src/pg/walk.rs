@@ -3,10 +3,9 @@
 //! The parser's own walks are compiled anew, whole, for every visitor: some megabytes each. These are compiled once for
 //! every type that a visitor breaks with, and call it through a table.
 
-use crate::pg::names::fold;
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select, Statement, TableFactor,
-    TableWithJoins, ValueWithSpan, Visitor, VisitorMut,
+    self, Expr, JoinConstraint, JoinOperator, ObjectName, Query, Select, Statement, TableFactor, TableWithJoins,
+    ValueWithSpan, Visitor, VisitorMut,
 };
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
@@ -315,20 +314,5 @@ pub(crate) fn leaves_of(factor: &TableFactor) -> Box<dyn Iterator<Item = &TableF
             alias: None,
         } => leaves(table_with_joins),
         other => Box::new(std::iter::once(other)),
-    }
-}
-
-/// What a relation is called.
-pub(crate) fn alias(factor: &TableFactor) -> Option<String> {
-    match factor {
-        TableFactor::Table { name, alias, .. } => match alias {
-            Some(alias) => Some(fold(&alias.name)),
-            None => name.0.last().and_then(ObjectNamePart::as_ident).map(fold),
-        },
-        TableFactor::Derived { alias, .. }
-        | TableFactor::Function { alias, .. }
-        | TableFactor::TableFunction { alias, .. }
-        | TableFactor::UNNEST { alias, .. } => alias.as_ref().map(|alias| fold(&alias.name)),
-        _ => None,
     }
 }

@@ -38,7 +38,7 @@ struct OfSegment {
 }
 
 /// Whether others may hold the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockMode {
     Shared,
     Exclusive,

@@ -354,7 +354,7 @@ impl Expander<'_> {
         let key = definition.primary_key.as_ref()?;
         let name = |at: &usize| definition.columns[*at].name.clone();
         Some(Keyed {
-            alias: crate::pg::walk::alias(factor)?,
+            alias: crate::pg::names::alias(factor)?,
             columns: definition.columns.iter().map(|column| column.name.clone()).collect(),
             key: key.columns.iter().map(name).collect(),
         })

@@ -5,9 +5,10 @@ mod populated;
 use super::{Binder, fold};
 use crate::pg::error::{Result, SqlError, SqlState};
 use crate::pg::functions::record::{COMPOSITE, FIELD, RECORD, parse_record};
+use crate::pg::names::alias;
 use crate::pg::parse::{ALL_COLUMNS, parse_expression};
 use crate::pg::rewrite::{call, output_name, repeated_name};
-use crate::pg::walk::{VisitMut, alias, factors, null, replace, taken};
+use crate::pg::walk::{VisitMut, factors, null, replace, taken};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
     ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins,

@@ -5,8 +5,9 @@ use super::relations::out_name;
 use super::whole_rows::has_outer_join;
 use crate::pg::error::{Result, SqlError};
 use crate::pg::functions::record::{COMPOSITE, RECORD};
+use crate::pg::names::alias;
 use crate::pg::rewrite::call;
-use crate::pg::walk::{VisitMut, alias, constraint, leaves, leaves_of};
+use crate::pg::walk::{VisitMut, constraint, leaves, leaves_of};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,

@@ -3,7 +3,8 @@
 
 use super::fold;
 use crate::pg::error::Result;
-use crate::pg::walk::{VisitMut, alias, factors, leaves};
+use crate::pg::names::alias;
+use crate::pg::walk::{VisitMut, factors, leaves};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinOperator,
     ObjectNamePart, Query, Select, SelectItem, TableFactor, TableWithJoins, VisitorMut,

@@ -13,7 +13,6 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use parking_lot::Mutex;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -149,24 +148,10 @@ pub(super) fn function(facts: &Arc<Facts>) -> Arc<ScalarUDF> {
     }))
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 struct Notify {
     facts: Arc<Facts>,
     signature: Signature,
-}
-
-impl PartialEq for Notify {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.facts, &other.facts)
-    }
-}
-
-impl Eq for Notify {}
-
-impl Hash for Notify {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.name().hash(state);
-    }
 }
 
 impl ScalarUDFImpl for Notify {

@@ -13,7 +13,6 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 use std::collections::HashMap;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use tenon_storage::{Relation, Secured, Sequence, privilege};
 
@@ -73,25 +72,11 @@ pub(crate) fn is_one(function: &ScalarUDF) -> bool {
     function.inner().is::<SequenceFunction>()
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct SequenceFunction {
     facts: Arc<Facts>,
     kind: Kind,
     signature: Signature,
-}
-
-impl PartialEq for SequenceFunction {
-    fn eq(&self, other: &Self) -> bool {
-        self.kind == other.kind && Arc::ptr_eq(&self.facts, &other.facts)
-    }
-}
-
-impl Eq for SequenceFunction {}
-
-impl Hash for SequenceFunction {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.kind.hash(state);
-    }
 }
 
 impl ScalarUDFImpl for SequenceFunction {

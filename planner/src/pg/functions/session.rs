@@ -80,6 +80,21 @@ pub(crate) struct Facts {
 /// Finds a relation of the snapshot along the path; 42P01 where there is none.
 pub(crate) type RelationNamed = for<'a> fn(&'a Facts, &str) -> Result<&'a Relation, SqlError>;
 
+/// Those of a statement are its own: functions of two statements differ.
+impl PartialEq for Facts {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Facts {}
+
+impl Hash for Facts {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::ptr::hash(self, state);
+    }
+}
+
 impl Facts {
     /// The search path's schemas that exist; `all`: also those that are searched without being named there.
     fn schemas(&self, all: bool) -> Vec<String> {
@@ -245,25 +260,11 @@ impl Kind {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 struct SessionFunction {
     facts: Arc<Facts>,
     kind: Kind,
     signature: Signature,
-}
-
-impl PartialEq for SessionFunction {
-    fn eq(&self, other: &Self) -> bool {
-        self.kind == other.kind && Arc::ptr_eq(&self.facts, &other.facts)
-    }
-}
-
-impl Eq for SessionFunction {}
-
-impl Hash for SessionFunction {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.kind.hash(state);
-    }
 }
 
 impl ScalarUDFImpl for SessionFunction {

@@ -3,7 +3,8 @@
 //! DataFusion wants distinct names in a projection; PostgreSQL does not. A name that would repeat gets a suffix that
 //! starts with U+0001, and `displayed_name` takes it off again for the client.
 
-use crate::pg::walk::{alias, leaves, taken};
+use crate::pg::names::known_as;
+use crate::pg::walk::{leaves, taken};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, Expr, Function, GroupByExpr, Ident, ObjectNamePart, Query, Select, SelectItem, SetExpr,
     TableFactor, TrimWhereField,
@@ -105,8 +106,7 @@ pub(super) fn name_outer(query: &mut Query) {
 fn called(factor: &TableFactor) -> Option<String> {
     match factor {
         TableFactor::Function { name, alias: None, .. } => name.0.last().and_then(ObjectNamePart::as_ident).map(folded),
-        TableFactor::NestedJoin { alias, .. } => alias.as_ref().map(|alias| folded(&alias.name)),
-        other => alias(other),
+        other => known_as(other),
     }
 }
 

@@ -2,15 +2,15 @@
 //! but not stars.
 
 use crate::pg::names::fold;
-use crate::pg::walk::{VisitMut, leaves};
+use crate::pg::walk::{change_inner_first, leaves};
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, ObjectNamePart, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, TableFactor, VisitorMut,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, ObjectNamePart, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, TableFactor,
 };
-use std::ops::ControlFlow;
 
 /// Calls relations in stars as FROM does.
 pub(super) fn in_select(select: &mut Select) {
+    // Of several parts, and without another name.
     let named = select.from.iter().flat_map(leaves).filter_map(|factor| match factor {
         TableFactor::Table { name, alias: None, .. } if name.0.len() > 1 => Some(name.clone()),
         _ => None,
@@ -19,71 +19,51 @@ pub(super) fn in_select(select: &mut Select) {
     if named.is_empty() {
         return;
     }
-    let mut stars = Stars { named, queries: 0 };
+    let mut exprs: Vec<&mut Expr> = select.having.iter_mut().collect();
     for item in &mut select.projection {
         match item {
-            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => stars.qualify(name),
-            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
-                let _ = expr.visit(&mut stars);
+            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                qualify(name, &named)
             }
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => exprs.push(expr),
             _ => {}
         }
     }
-    if let Some(condition) = &mut select.having {
-        let _ = condition.visit(&mut stars);
+    for expr in exprs {
+        change_inner_first(expr, |expr, within| {
+            // Subqueries may have relations of these names.
+            if !within {
+                count(expr, &named);
+            }
+        });
     }
 }
 
-struct Stars {
-    /// The names, of several parts, of tables that have no other one.
-    named: Vec<ObjectName>,
-    /// Subqueries around the place, which may have relations of these names.
-    queries: usize,
-}
-
-impl Stars {
-    fn qualify(&self, name: &mut ObjectName) {
-        let [ObjectNamePart::Identifier(only)] = name.0.as_slice() else {
-            return;
-        };
-        let wanted = fold(only);
-        let is_own = |own: &&ObjectName| {
-            let last = own.0.last().and_then(ObjectNamePart::as_ident);
-            last.is_some_and(|last| fold(last) == wanted)
-        };
-        if let Some(own) = self.named.iter().find(is_own) {
-            *name = own.clone();
-        }
-    }
-}
-
-impl VisitorMut for Stars {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        // Others take whole rows, by the relation's last name.
-        if let Expr::Function(function) = expr
-            && self.queries == 0
-            && super::function_name(function) == "count"
-            && let FunctionArguments::List(list) = &mut function.args
-            && list.duplicate_treatment.is_none()
-        {
-            for argument in &mut list.args {
-                if let FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(name)) = argument {
-                    self.qualify(name);
-                }
+/// `count(t.*)`. Others take whole rows, by the relation's last name.
+fn count(expr: &mut Expr, named: &[ObjectName]) {
+    if let Expr::Function(function) = expr
+        && super::function_name(function) == "count"
+        && let FunctionArguments::List(list) = &mut function.args
+        && list.duplicate_treatment.is_none()
+    {
+        for argument in &mut list.args {
+            if let FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(name)) = argument {
+                qualify(name, named);
             }
         }
-        ControlFlow::Continue(())
+    }
+}
+
+fn qualify(name: &mut ObjectName, named: &[ObjectName]) {
+    let [ObjectNamePart::Identifier(only)] = name.0.as_slice() else {
+        return;
+    };
+    let wanted = fold(only);
+    let is_own = |own: &&ObjectName| {
+        let last = own.0.last().and_then(ObjectNamePart::as_ident);
+        last.is_some_and(|last| fold(last) == wanted)
+    };
+    if let Some(own) = named.iter().find(is_own) {
+        *name = own.clone();
     }
 }

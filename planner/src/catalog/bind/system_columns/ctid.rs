@@ -3,7 +3,8 @@
 use super::super::expand::merges;
 use super::super::{fold, parts};
 use super::{CTID, Known, Resolver, Source};
-use crate::pg::walk::{alias, leaves};
+use crate::pg::names::alias;
+use crate::pg::walk::leaves;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableAlias,
     TableFactor, TableWithJoins,

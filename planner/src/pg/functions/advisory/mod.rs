@@ -19,13 +19,12 @@ use datafusion::logical_expr::{
     Volatility,
 };
 use locks::Span;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Instant;
 use tenon_storage::{LockMode, heap};
 
 /// What a function does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
     Lock(Span),
     Try(Span),
@@ -108,27 +107,13 @@ pub(super) fn function(facts: &Arc<Facts>, name: &str) -> Option<Arc<ScalarUDF>>
     })))
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Advisory {
     facts: Arc<Facts>,
     name: &'static str,
     kind: Kind,
     mode: LockMode,
     signature: Signature,
-}
-
-impl PartialEq for Advisory {
-    fn eq(&self, other: &Self) -> bool {
-        self.name == other.name && Arc::ptr_eq(&self.facts, &other.facts)
-    }
-}
-
-impl Eq for Advisory {}
-
-impl Hash for Advisory {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.name.hash(state);
-    }
 }
 
 impl ScalarUDFImpl for Advisory {
