@@ -23,6 +23,7 @@ mod gpu;
 mod hba;
 mod http;
 mod kept;
+mod key_locks;
 mod limits;
 #[path = "../examples/bench/load/mod.rs"]
 mod load;
@@ -82,6 +83,7 @@ fn main() {
     trials.extend(store::trials());
     trials.extend(role_settings::trials());
     trials.extend(roles::trials());
+    trials.extend(key_locks::trials());
     trials.extend(row_locks::trials());
     trials.extend(advisory_locks::trials());
     trials.extend(for_update::trials());

@@ -78,7 +78,7 @@ impl Session {
     fn open_block(&mut self, implicit: bool) {
         let isolation = self.settings.get("default_transaction_isolation").unwrap_or_default();
         self.block = Some(Block {
-            transaction: Arc::new(Mutex::new(self.engine.database().begin())),
+            transaction: Arc::new(Mutex::new(self.new_transaction())),
             implicit,
             failed: false,
             isolation: Isolation::named(&isolation),
@@ -120,10 +120,21 @@ impl Session {
 
     /// The wire saw an error outside `execute`: while rows were streamed, or in a COPY.
     pub fn fail_transaction(&mut self) {
-        match &mut self.block {
-            Some(block) => block.failed = true,
+        match &self.block {
+            Some(_) => self.fail_block(),
             // A statement by itself: what it asked is not carried out.
             None => drop(self.listening.pending.take()),
+        }
+    }
+
+    /// What the block has changed and locked goes at once, unless a savepoint is there to go back to.
+    pub(super) fn fail_block(&mut self) {
+        let fresh = self.new_transaction();
+        let Some(block) = &mut self.block else { return };
+        block.failed = true;
+        if block.savepoints.is_empty() {
+            *block.transaction.lock() = fresh;
+            self.advisory.truncate(0);
         }
     }
 
@@ -301,6 +312,7 @@ impl Session {
             block.savepoints.truncate(at + 1);
             let savepoint = &block.savepoints[at];
             *block.transaction.lock() = savepoint.transaction.clone();
+            savepoint.transaction.returned_to();
             block.locals.truncate(savepoint.locals);
             self.listening.pending.truncate(savepoint.notifications);
             self.advisory.truncate(savepoint.advisory);

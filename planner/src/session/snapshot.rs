@@ -29,9 +29,13 @@ impl Session {
                     block.transaction.lock().refresh()?;
                 }
             }
-            None => self.single = Some(Arc::new(Mutex::new(self.engine.database().begin()))),
+            None => self.single = Some(Arc::new(Mutex::new(self.new_transaction()))),
         }
         Ok(())
+    }
+
+    pub(super) fn new_transaction(&self) -> Transaction {
+        self.engine.database().begin().acts_for(self.info.process_id)
     }
 
     /// Sees what the next statement of the block is going to see, where it is not one snapshot for all of them.
@@ -75,8 +79,8 @@ impl Session {
             let mut transaction = single.lock().clone();
             self.end_temporary_rows(&mut transaction)?;
             return Ok(Some(transaction));
-        } else if !ok && let Some(block) = &mut self.block {
-            block.failed = true;
+        } else if !ok {
+            self.fail_block();
         }
         Ok(None)
     }

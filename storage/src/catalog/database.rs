@@ -1,6 +1,6 @@
 //! The current state, replaced whole by each commit.
 
-use super::locks::{Holder, Locks};
+use super::locks::{Holder, LockedTable, Locks};
 use super::moves::{Move, Moves};
 use super::sequence::SequenceLog;
 use super::state::DatabaseState;
@@ -33,7 +33,7 @@ pub struct Database {
     budget: Arc<MemoryBudget>,
     store: Option<Arc<Store>>,
     /// Transactions that are committed together, with the next sync.
-    waiting: Mutex<Vec<Waiting>>,
+    waiting: Arc<Mutex<Vec<Waiting>>>,
 }
 
 /// A small transaction, and who waits for its commit.
@@ -114,7 +114,7 @@ impl Database {
             next_oid: AtomicU32::new(OID_FIRST),
             budget,
             store: None,
-            waiting: Mutex::default(),
+            waiting: Arc::default(),
         })
     }
 
@@ -142,7 +142,7 @@ impl Database {
             next_oid: AtomicU32::new(next_oid),
             budget,
             store: Some(store),
-            waiting: Mutex::default(),
+            waiting: Arc::default(),
         };
         Ok((Arc::new(database), recovered))
     }
@@ -169,6 +169,11 @@ impl Database {
 
     pub fn begin(self: &Arc<Self>) -> Transaction {
         Transaction::new(self.clone(), self.snapshot())
+    }
+
+    /// The tables that are locked, and those that are waited for.
+    pub fn locked_tables(&self) -> Vec<LockedTable> {
+        self.locks.of_tables()
     }
 
     pub(crate) fn new_oid(&self) -> u32 {
@@ -235,8 +240,13 @@ impl Database {
     ) -> impl Future<Output = Result<()>> + Send + use<> {
         let (tell, told) = oneshot::channel();
         self.waiting.lock().push(Waiting { transaction, tell });
-        let database = self.clone();
-        store.when_next(move || database.publish_waiting());
+        // Who comes after the last that waits must not hold the database: it may have been closed by then.
+        let waiting = self.waiting.clone();
+        store.when_next(move || {
+            let waiting = std::mem::take(&mut *waiting.lock());
+            let database = waiting.first()?.transaction.database().clone();
+            database.publish_waiting(waiting)
+        });
         async {
             told.await
                 .unwrap_or_else(|_| Err(StorageError::internal("nobody commits")))
@@ -245,8 +255,7 @@ impl Database {
 
     /// Publishes the transactions that wait, and gives up to where the store must be durable for them, and what is to be done
     /// then. None: there are none left. Who is told may close the database: nothing holds it here any more by then.
-    fn publish_waiting(self: Arc<Self>) -> Option<(Position, Then)> {
-        let waiting = std::mem::take(&mut *self.waiting.lock());
+    fn publish_waiting(self: Arc<Self>, waiting: Vec<Waiting>) -> Option<(Position, Then)> {
         let mut tip = self.tip.lock();
         let (mut state, mut tables) = (tip.state.clone(), BTreeSet::new());
         let (mut merged, mut refused) = (Vec::new(), Vec::new());

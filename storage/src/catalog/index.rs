@@ -2,6 +2,7 @@
 //! from segments; uniqueness is checked here (`unique`).
 
 use super::table::TableDefinition;
+use super::unique::KeyRows;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::types::SqlType;
 use serde::{Deserialize, Serialize};
@@ -52,6 +53,9 @@ pub struct Index {
     /// Shared with the versions of the table before and after.
     #[serde(skip)]
     pub slot: Arc<IndexSlot>,
+    /// Likewise: where keys are looked for that are to be in one row at most.
+    #[serde(skip)]
+    pub key_rows: Arc<KeyRows>,
 }
 
 impl Index {
@@ -143,7 +147,10 @@ impl TableDefinition {
 
     /// Data of other rows than those to come is of no use to them.
     pub(super) fn forget_index_data(&mut self) {
-        self.all_indexes_mut().for_each(|index| index.slot = Arc::default());
+        for index in self.all_indexes_mut() {
+            index.slot = Arc::default();
+            index.key_rows = Arc::default();
+        }
     }
 
     /// Takes column `at` out of the indexes' positions; those that have it go.

@@ -129,6 +129,7 @@ impl TableDefinition {
             columns,
             nulls_not_distinct: false,
             slot: Arc::default(),
+            key_rows: Arc::default(),
         });
         Ok(())
     }
@@ -163,7 +164,7 @@ impl TableDefinition {
     }
 
     /// Whether rows that others add meanwhile have to be seen before rows are added.
-    pub(super) fn checks_all_rows(&self) -> bool {
+    pub fn checks_all_rows(&self) -> bool {
         self.expression_indexes.iter().any(|index| index.unique)
     }
 

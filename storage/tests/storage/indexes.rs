@@ -5,8 +5,8 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::collections::HashSet;
 use std::sync::Arc;
 use tenon_storage::{
-    ColumnDef, ColumnOrder, Database, ErrorKind, IndexDef, MemoryBudget, Segment, SqlType, StorageError, TableDef,
-    Transaction,
+    ColumnDef, ColumnOrder, Database, ErrorKind, IndexDef, Keys, MemoryBudget, Segment, SqlType, StorageError,
+    TableDef, Transaction,
 };
 
 type Row = (Option<i32>, Option<String>);
@@ -122,6 +122,91 @@ fn unique_indexes_agree_with_a_set() {
             let error = transaction.create_index("public", "t", def).unwrap_err();
             assert_eq!(error.kind, ErrorKind::UniqueViolation, "seed {seed}");
             assert!(error.message.starts_with("could not create unique index"), "{error}");
+        }
+    }
+}
+
+/// Keys in no order over segments of many rows, of which some are removed: few are looked for at a time, and found by `locate`.
+#[test]
+fn few_keys_agree_with_a_map_among_many_rows() {
+    let (seed, mut rng) = seeded();
+    for round in 0..6 {
+        let database = database();
+        let mut transaction = database.begin();
+        let columns: &[&str] = if rng.random_bool(0.5) { &["b", "a"] } else { &["b"] };
+        transaction.create_index("public", "t", unique(columns)).unwrap();
+        let domain = rng.random_range(3_000..9_000);
+        let row = |key: u32| {
+            (
+                Some(key as i32 % 7),
+                Some(format!("value number {}", key.reverse_bits())),
+            )
+        };
+        let mut there: HashSet<u32> = HashSet::new();
+        for _ in 0..4 {
+            let new: HashSet<u32> = (0..1_500).map(|_| rng.random_range(0..domain)).collect();
+            let new: Vec<u32> = new.into_iter().filter(|key| there.insert(*key)).collect();
+            insert(&mut transaction, &new.iter().map(|key| row(*key)).collect::<Vec<_>>()).unwrap();
+            for _ in 0..40 {
+                let keys: Vec<u32> = (0..rng.random_range(1..4))
+                    .map(|_| rng.random_range(0..domain))
+                    .collect();
+                let table = transaction.state().table("public", "t").unwrap().clone();
+                let index = table.definition().all_indexes().next().unwrap().clone();
+                let rows: Vec<Row> = keys.iter().map(|key| row(*key)).collect();
+                let (a, b): (Vec<Option<i32>>, Vec<Option<String>>) = rows.iter().cloned().unzip();
+                let (a, b): (ArrayRef, ArrayRef) =
+                    (Arc::new(Int32Array::from(a)), Arc::new(StringViewArray::from_iter(b)));
+                let sought = if columns.len() > 1 {
+                    vec![b.clone(), a]
+                } else {
+                    vec![b.clone()]
+                };
+                let found = table.locate(&index, &sought, &MemoryBudget::unlimited()).unwrap();
+                for ((key, place), at) in keys.iter().zip(&found).zip(0..) {
+                    assert_eq!(
+                        place.is_some(),
+                        there.contains(key),
+                        "seed {seed}, round {round}, key {key}"
+                    );
+                    if let Some(place) = place {
+                        let own = table.segments()[place.segment].column_slice(1, place.row, 1);
+                        assert_eq!(own.as_ref(), b.slice(at, 1).as_ref(), "seed {seed}, round {round}");
+                    }
+                }
+                if rng.random_bool(0.3) {
+                    let keep: Vec<Option<BooleanArray>> = (0..table.segments().len())
+                        .map(|at| {
+                            let gone: Vec<usize> = found
+                                .iter()
+                                .flatten()
+                                .filter(|of| of.segment == at)
+                                .map(|of| of.row)
+                                .collect();
+                            let rows = table.segments()[at].rows();
+                            (!gone.is_empty()).then(|| (0..rows).map(|row| Some(!gone.contains(&row))).collect())
+                        })
+                        .collect();
+                    transaction
+                        .replace_rows(&table, &keep, Vec::new(), Keys::Changed)
+                        .unwrap();
+                    there.retain(|key| !keys.contains(key));
+                    continue;
+                }
+                let mut after = there.clone();
+                let fits = keys.iter().all(|key| after.insert(*key));
+                let mut attempt = transaction.clone();
+                match insert(&mut attempt, &rows) {
+                    Ok(_) => {
+                        assert!(fits, "seed {seed}, round {round}: {keys:?} were taken");
+                        (transaction, there) = (attempt, after);
+                    }
+                    Err(error) => {
+                        assert_eq!(error.kind, ErrorKind::UniqueViolation, "seed {seed}");
+                        assert!(!fits, "seed {seed}, round {round}: {keys:?} were refused");
+                    }
+                }
+            }
         }
     }
 }

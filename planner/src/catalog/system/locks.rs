@@ -1,4 +1,4 @@
-//! `pg_locks`: advisory locks. What rows and tables are locked is not told.
+//! `pg_locks`: advisory locks and those on tables. What rows are locked is not told.
 
 use super::DATABASE_OID;
 use super::rows::{Row, Value, row};
@@ -47,5 +47,16 @@ pub(super) fn rows(binder: &Binder) -> Vec<Row> {
             "waitstart": lock.waits_since_us.map_or(Value::Null, Value::Time),
         }
     };
-    shown.map(row).collect()
+    let tables = binder.services.database.locked_tables().into_iter().map(|lock| {
+        row! {
+            "locktype": "relation",
+            "database": DATABASE_OID,
+            "relation": lock.table,
+            "pid": lock.process,
+            "mode": lock.mode.name(),
+            "granted": lock.granted,
+            "fastpath": false,
+        }
+    });
+    shown.map(row).chain(tables).collect()
 }

@@ -1,6 +1,7 @@
 //! ON CONFLICT: the constraints that decide, and DO NOTHING, where rows whose key is there already, or came earlier in
 //! the statement, are left out. A key with a NULL in it (of UNIQUE) is always new.
 
+use super::claims;
 use crate::catalog::bind::fold;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::from_arrow;
@@ -11,7 +12,7 @@ use datafusion::sql::sqlparser::ast::ConflictTarget;
 use std::collections::HashSet;
 use std::sync::Arc;
 use tenon_storage::numeric::compare_key;
-use tenon_storage::{Index, IndexKind, TableDefinition, TableVersion};
+use tenon_storage::{Index, IndexKind, MemoryBudget, RowLocation, TableDefinition, TableVersion};
 
 /// The constraint that a conflict target names; None where there is no target.
 pub(super) fn target<'a>(
@@ -112,44 +113,57 @@ impl Seen {
     }
 }
 
-/// The keys seen so far, over the constraints that decide.
-pub(super) struct Keys(Vec<Seen>);
+/// The keys of a table and those seen so far, over the constraints that decide.
+pub(super) struct Keys {
+    table: Arc<TableVersion>,
+    budget: Arc<MemoryBudget>,
+    seen: Vec<(Index, Seen)>,
+    /// Rows of the table that kept others out, the first of them.
+    met: Vec<RowLocation>,
+}
 
 impl Keys {
-    /// The keys of the table's rows under one constraint, or all.
-    pub(super) fn of(table: &TableVersion, only: Option<&Index>) -> Result<Keys> {
-        let mut seen = Vec::new();
-        for key in unique(table.definition()) {
-            if only.is_some_and(|only| only.name != key.name) {
-                continue;
-            }
-            let mut own = Seen::of(table, key)?;
-            for segment in table.segments().iter() {
-                let columns: Vec<ArrayRef> = own.columns.iter().map(|at| segment.column(*at)).collect();
-                own.all_new(&columns)?;
-            }
-            seen.push(own);
-        }
-        Ok(Keys(seen))
+    /// Under one constraint, or all.
+    pub(super) fn of(table: &Arc<TableVersion>, only: Option<&Index>, budget: &Arc<MemoryBudget>) -> Result<Keys> {
+        let deciding = unique(table.definition()).filter(|key| only.is_none_or(|only| only.name == key.name));
+        let seen = deciding.map(|key| Ok((key.clone(), Seen::of(table, key)?)));
+        Ok(Keys {
+            table: table.clone(),
+            budget: budget.clone(),
+            seen: seen.collect::<Result<_>>()?,
+            met: Vec::new(),
+        })
+    }
+
+    /// The rows of the table that kept others out; the first of many.
+    pub(super) fn met(self) -> Vec<RowLocation> {
+        self.met
     }
 
     /// The rows of a batch (in the table's types) whose keys are all new.
     pub(super) fn keep_new(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
         let mut keys = Vec::new();
-        for seen in &self.0 {
+        let mut new = vec![true; batch.num_rows()];
+        for (index, seen) in &self.seen {
             let columns: Vec<ArrayRef> = seen.columns.iter().map(|at| batch.column(*at).clone()).collect();
+            let there = self.table.locate(index, &columns, &self.budget)?;
+            new.iter_mut()
+                .zip(&there)
+                .for_each(|(new, there)| *new &= there.is_none());
+            let room = claims::REFUSED_MAX - self.met.len();
+            self.met.extend(there.into_iter().flatten().take(room));
             keys.push(seen.keys_of(&columns)?);
         }
-        let mut new = Vec::with_capacity(batch.num_rows());
-        for row in 0..batch.num_rows() {
-            let own = |at: usize| keys[at][row].as_ref();
-            let is_new = (0..self.0.len()).all(|at| own(at).is_none_or(|key| !self.0[at].keys.contains(key)));
-            if is_new {
-                for (seen, keys) in self.0.iter_mut().zip(&keys) {
+        for (row, new) in new.iter_mut().enumerate() {
+            let is_seen = |(keys, (_, seen)): (&Vec<Option<OwnedRow>>, &(Index, Seen))| {
+                keys[row].as_ref().is_some_and(|key| seen.keys.contains(key))
+            };
+            *new &= !keys.iter().zip(&self.seen).any(is_seen);
+            if *new {
+                for ((_, seen), keys) in self.seen.iter_mut().zip(&keys) {
                     seen.keys.extend(keys[row].clone());
                 }
             }
-            new.push(is_new);
         }
         filter_record_batch(batch, &BooleanArray::from(new)).map_err(|error| from_arrow(&error))
     }

@@ -5,7 +5,7 @@
 //! in the query's order until there are as many as LIMIT says, and runs the query over these.
 
 use super::row_locks::{self, Found, Wish};
-use super::{parameters, query};
+use super::{parameters, query, table_locks};
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::aggregate::names::call_over_rows;
@@ -24,7 +24,7 @@ use datafusion::sql::sqlparser::ast::{
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use tenon_executor::scan::POSITION_FIELDS;
-use tenon_storage::{LockMode, Relation, RowLocation, TableVersion, privilege};
+use tenon_storage::{LockMode, Relation, RowLocation, TableLock, TableVersion, privilege};
 
 /// A table whose rows are locked.
 struct Target {
@@ -71,6 +71,10 @@ pub(super) async fn lock(
         let binder = session.binder();
         let mut chosen: Option<(u32, Expr)> = None;
         for target in targets(&binder, query)? {
+            if table_locks::lock(session, &target.table, TableLock::RowShare).await? == Found::Changed {
+                moved = true;
+                continue 'again;
+            }
             let rows = found(session, &binder, prepared, query, params, &target).await?;
             if target.skips {
                 let Some(free) = free(session, query, params, (&target, rows))? else {

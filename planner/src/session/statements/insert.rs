@@ -2,15 +2,17 @@
 //!
 //! More than 400 lines because what all writers of rows share is told where INSERT uses it.
 
+use super::claims::{self, Claim};
 use super::constraints::Checks;
 use super::insert_fields::Fields;
 use super::query::{Reads, StatementInput};
 use super::returning::ReturningColumns;
+use super::row_locks::Found;
 use super::updatable::{self, Through, Use};
 use super::upsert::Upsert;
 use super::{
     Description, conflict, defaults, moments, parameters, permitted, query, returned_addresses, returning, row_cells,
-    select, value_rows,
+    select, table_locks, value_rows,
 };
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
@@ -39,7 +41,8 @@ use tenon_storage::bits::BITS;
 use tenon_storage::composite_type::is_record;
 use tenon_storage::types::NUMERIC;
 use tenon_storage::{
-    ArrayType, ColumnDef, EnumType, Generated, Segment, SqlType, TableDefinition, TableVersion, TableWriter, privilege,
+    ArrayType, ColumnDef, EnumType, Generated, Segment, SqlType, StorageError, TableDefinition, TableVersion,
+    TableWriter, privilege,
 };
 
 /// An INSERT whose names are known.
@@ -561,6 +564,7 @@ fn check(binder: &Binder, insert: &Insert, resolved: &Resolved) -> Result<()> {
     read.check(binder)
 }
 
+/// Runs until nobody else has added keys meanwhile that decide what the statement does.
 pub(super) async fn run(
     session: &mut Session,
     prepared: &Prepared,
@@ -568,6 +572,20 @@ pub(super) async fn run(
     params: &[ScalarValue],
 ) -> Result<Outcome> {
     session.check_expected()?;
+    loop {
+        if let Some(outcome) = run_once(session, prepared, insert, params).await? {
+            return Ok(outcome);
+        }
+    }
+}
+
+/// None: others have changed the table meanwhile, and the transaction sees what they have made of it.
+async fn run_once(
+    session: &mut Session,
+    prepared: &Prepared,
+    insert: &Insert,
+    params: &[ScalarValue],
+) -> Result<Option<Outcome>> {
     let on = on_conflict(insert)?;
     let binder = session.binder();
     let resolved = resolve(&binder, insert)?;
@@ -577,6 +595,9 @@ pub(super) async fn run(
     check(&binder, insert, &resolved)?;
     let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
     let table = resolved.table.clone();
+    if table_locks::for_rows(session, &table).await? == Found::Changed {
+        return Ok(None);
+    }
     let of_source = session.source_binder();
     let source = of_source.as_ref().unwrap_or(&binder);
     if let Some(upsert) = upsert(insert, &resolved)? {
@@ -588,7 +609,7 @@ pub(super) async fn run(
     let keys = match on {
         Some(on) => {
             let target = conflict::target(table.definition(), on.conflict_target.as_ref())?;
-            Some(conflict::Keys::of(&table, target)?)
+            Some(conflict::Keys::of(&table, target, session.engine.database().budget())?)
         }
         None => None,
     };
@@ -601,7 +622,7 @@ pub(super) async fn run(
     let writer = session.transaction()?.lock().writer(&table);
     let definition = table.definition().clone();
     let sink = (writer, Vec::new(), keys);
-    let (writer, kept, _) = rows
+    let (writer, kept, keys) = rows
         .drain(run, sink, move |(writer, kept, keys), batch| {
             let mut batch = as_stored(&batch)?;
             if let Some(keys) = keys {
@@ -614,8 +635,15 @@ pub(super) async fn run(
             Ok(())
         })
         .await?;
+    if let Some(keys) = keys
+        && claims::await_rows(session, &table, keys.met()).await?
+    {
+        return Ok(None);
+    }
     let addressed = returned_addresses::asked(&table, insert.returning.as_deref());
-    let (rows, segments) = written(session, table.oid(), writer, Some(checks)).await?;
+    let Some((rows, segments)) = written(session, table.oid(), writer, Some(checks), on.is_some()).await? else {
+        return Ok(None);
+    };
     match &insert.returning {
         Some(items) => {
             let mut columns = ReturningColumns::through(&table, resolved.view.as_ref(), alias(insert));
@@ -624,9 +652,10 @@ pub(super) async fn run(
                 kept = returned_addresses::beside(kept, &returned_addresses::of_segments(&segments))?;
                 columns = columns.with_addresses();
             }
-            returning::rows(session, &table, &columns, items, kept, "INSERT 0").await
+            let rows = returning::rows(session, &table, &columns, items, kept, "INSERT 0");
+            rows.await.map(Some)
         }
-        None => Ok(Outcome::Command(format!("INSERT 0 {rows}"))),
+        None => Ok(Some(Outcome::Command(format!("INSERT 0 {rows}")))),
     }
 }
 
@@ -734,28 +763,56 @@ pub(super) async fn finish(
     writer: TableWriter,
     checks: Option<Checks>,
 ) -> Result<u64> {
-    Ok(written(session, table_oid, writer, checks).await?.0)
+    let written = written(session, table_oid, writer, checks, false).await?;
+    Ok(written.map_or(0, |(rows, _)| rows))
 }
 
-/// The same; the number of rows, and the segments that they have become.
+/// The same; the number of rows, and the segments that they have become. None: rows were `chosen` by the keys that are there,
+/// and others have added some since.
 async fn written(
     session: &Session,
     table_oid: u32,
     writer: TableWriter,
     checks: Option<Checks>,
-) -> Result<(u64, Vec<Arc<Segment>>)> {
-    let transaction = session.transaction()?;
-    run::aside_over(&session.engine, writer.rows(), async move {
+    chosen: bool,
+) -> Result<Option<(u64, Vec<Arc<Segment>>)>> {
+    let rows = writer.rows();
+    let checks = Arc::new(checks);
+    let own = checks.clone();
+    let segments = run::aside_over(&session.engine, rows, async move {
         let segments = writer.finish()?;
-        if let Some(checks) = &checks {
-            checks.verify(&segments)?;
+        match own.as_ref() {
+            Some(checks) => checks.verify(&segments).map(|()| segments),
+            None => Ok(segments),
         }
-        let mut transaction = transaction.lock();
-        let rows = transaction.append(table_oid, segments.clone())?;
-        if let Some(checks) = &checks {
-            checks.verify_written(&mut transaction, &segments, None)?;
-        }
-        Ok((rows, segments))
     })
-    .await
+    .await?;
+    loop {
+        match claims::claim(session, table_oid, &segments, false).await? {
+            Claim::Alone => {}
+            Claim::Changed if chosen => return Ok(None),
+            Claim::Changed => continue,
+            Claim::Taken(_) if chosen => return Err(StorageError::serialization().into()),
+            Claim::Taken(error) => return Err(error.into()),
+        }
+        let transaction = session.transaction()?;
+        let (checks, added) = (checks.clone(), segments.clone());
+        let appended = run::aside_over(&session.engine, rows, async move {
+            let mut transaction = transaction.lock();
+            let rows = match transaction.append(table_oid, added.clone()) {
+                Ok(rows) => rows,
+                Err(error) => return Ok(Err(error.into())),
+            };
+            if let Some(checks) = checks.as_ref() {
+                checks.verify_written(&mut transaction, &added, None)?;
+            }
+            Ok(Ok(rows))
+        })
+        .await?;
+        match appended {
+            Ok(rows) => return Ok(Some((rows, segments))),
+            Err(error) if claims::is_refused(&error) && claims::may_go(session, table_oid, &segments).await? => {}
+            Err(error) => return Err(error),
+        }
+    }
 }

@@ -7,7 +7,9 @@
 
 use super::constraints::Checks;
 use super::references::{self, Replaced};
-use super::{Description, assign, change, defaults, insert, parameters, permitted, query, row_locks, select};
+use super::{
+    Description, assign, change, defaults, insert, parameters, permitted, query, row_locks, select, table_locks,
+};
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::{from_arrow, from_datafusion};
@@ -81,7 +83,7 @@ pub(super) async fn run(
     }
 }
 
-/// None: others have changed some of the rows meanwhile.
+/// None: others have changed some of the rows meanwhile, or added keys.
 async fn run_once(
     session: &mut Session,
     prepared: &Prepared,
@@ -98,6 +100,9 @@ async fn run_once(
     let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
     let plan = query::bind(merging.plan(&binder, &declared)?.0, params)?;
     let table = merging.table;
+    if table_locks::for_rows(session, &table).await? == row_locks::Found::Changed {
+        return Ok(None);
+    }
     let sizes: Vec<usize> = table.segments().iter().map(|segment| segment.rows()).collect();
     let found = Found {
         changed: sizes.iter().map(|_| None).collect(),
@@ -117,7 +122,10 @@ async fn run_once(
         let checks = Checks::of(session, &binder, table.definition())?;
         let writer = session.transaction()?.lock().writer(&table);
         let rows = (writer, found.written, Keys::Changed);
-        change::replace(session, &table, keep, rows, checks, found.replaced).await?;
+        let replaced = change::replace(session, &table, keep, rows, checks, found.replaced);
+        if replaced.await?.is_none() {
+            return Ok(None);
+        }
     }
     Ok(Some(Outcome::Command(format!("MERGE {}", found.rows))))
 }

@@ -7,6 +7,7 @@ mod arguments;
 mod assign;
 mod change;
 mod check_constraints;
+mod claims;
 mod column;
 mod comment;
 mod composite;
@@ -61,6 +62,7 @@ mod sequence;
 mod sequence_texts;
 mod set;
 mod stars;
+mod table_locks;
 pub(crate) mod text_rows;
 mod type_dependents;
 mod types;
@@ -161,6 +163,7 @@ pub(crate) async fn run(session: &mut Session, prepared: &Prepared, params: &[Sc
         // What it makes belongs to who acts.
         let creator = session.acting().role;
         session.transaction()?.lock().set_creator(creator);
+        table_locks::for_definition(session, &prepared.statement.kind).await?;
     }
     let tree = match &prepared.statement.kind {
         Kind::Sql(tree) => tree,
@@ -291,7 +294,7 @@ async fn define(session: &mut Session, definition: &Definition) -> Result<Outcom
         Definition::Comment(comment) => comment::on(session, comment),
         Definition::Refresh { name, with_data } => materialized::refresh(session, name, *with_data).await,
         Definition::DropAbsent(drop) => drop_absent(session, drop),
-        Definition::Lock(names) => lock(session, names),
+        Definition::Lock(asked) => table_locks::run(session, asked).await,
         Definition::Role { tag, change } => role::change(session, change, tag),
         Definition::Grant(statement) => grant::run(session, statement),
         Definition::DefaultRights(statement) => grant::defaults(session, statement),
@@ -320,31 +323,6 @@ fn drop_absent(session: &mut Session, drop: &definition::DropAbsent) -> Result<O
         session.notice(format!("{object} does not exist, skipping"));
     }
     Ok(Outcome::Command(drop.tag.clone()))
-}
-
-/// LOCK TABLE holds nobody off: writers wait for rows alone, and what a transaction reads is a snapshot anyway.
-fn lock(session: &Session, names: &[ast::ObjectName]) -> Result<Outcome> {
-    if session.block().is_none() {
-        let message = "LOCK TABLE can only be used in transaction blocks";
-        return Err(SqlError::new(state::NO_ACTIVE_SQL_TRANSACTION, message));
-    }
-    let binder = session.binder();
-    for name in names {
-        let relation = binder.names().relation(name)?;
-        use tenon_storage::privilege::{DELETE, INSERT, SELECT, TRUNCATE, UPDATE};
-        if !binder
-            .rights()
-            .has_one(relation, SELECT | INSERT | UPDATE | DELETE | TRUNCATE)
-        {
-            return Err(crate::catalog::rights::denied(relation.kind(), relation.name()));
-        }
-        if relation.as_sequence().is_some() {
-            let message = format!("cannot lock relation \"{}\"", relation.name());
-            return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message)
-                .detail("This operation is not supported for sequences."));
-        }
-    }
-    Ok(Outcome::Command("LOCK TABLE".into()))
 }
 
 /// A name's last part, folded.

@@ -5,10 +5,15 @@
 
 use crate::pg::error::{Result, SqlError, state};
 use crate::session::Session;
+use crate::session::activity::Backend;
 use crate::session::run::stopped;
 use datafusion::arrow::array::BooleanArray;
 use datafusion::sql::sqlparser::ast::{LockType, Query};
+use std::sync::Arc;
+use std::time::Duration;
+use tenon_storage::heap::Account;
 use tenon_storage::{LockMode, Locked, RowLocation, StorageError, TableVersion, Wait};
+use tokio_util::sync::CancellationToken;
 
 /// What became of the rows that a statement has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +48,7 @@ pub(super) fn all_but(
 /// Locks the rows of a table that `keep` leaves out, which are to be changed, and waits for those that others hold.
 pub(super) async fn lock(session: &Session, table: &TableVersion, keep: &[Option<BooleanArray>]) -> Result<Found> {
     let wish = Wish {
-        mode: LockMode::Exclusive,
+        mode: LockMode::Change,
         waits: true,
     };
     lock_as(session, table, keep, wish).await
@@ -60,7 +65,7 @@ pub(super) async fn lock_as(
         let locked = session.transaction()?.lock().lock_rows(table, keep, wish.mode)?;
         match locked {
             Locked::Taken => return Ok(Found::Stand),
-            Locked::Wait(wait) if wish.waits => waited(session, wait).await?,
+            Locked::Wait(wait) if wish.waits => Patience::of(session).wait(wait).await?,
             Locked::Wait(_) => {
                 let message = format!("could not obtain lock on row in relation \"{}\"", table.name());
                 return Err(SqlError::new(state::LOCK_NOT_AVAILABLE, message));
@@ -80,18 +85,39 @@ pub(super) fn look_again(session: &Session) -> Result<Found> {
     Ok(Found::Changed)
 }
 
-async fn waited(session: &Session, wait: Wait) -> Result<()> {
-    let _waiting = session.backend.waits("Lock", "transactionid");
-    let limit = async {
-        match session.settings.times().lock {
-            Some(limit) => tokio::time::sleep(limit).await,
-            None => std::future::pending().await,
+/// How long a statement waits for other transactions.
+#[derive(Clone)]
+pub(super) struct Patience {
+    backend: Arc<Backend>,
+    limit: Option<Duration>,
+    cancel: CancellationToken,
+    account: Arc<Account>,
+}
+
+impl Patience {
+    pub(super) fn of(session: &Session) -> Patience {
+        Patience {
+            backend: session.backend.clone(),
+            limit: session.settings.times().lock,
+            cancel: session.cancel().clone(),
+            account: session.account().clone(),
         }
-    };
-    tokio::select! {
-        () = wait => Ok(()),
-        () = session.cancel().cancelled() => Err(stopped(session.account())),
-        () = limit => Err(SqlError::new(state::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout")),
+    }
+
+    /// Until another transaction ends: fails where the statement is to be stopped, or after `lock_timeout`.
+    pub(super) async fn wait(&self, wait: Wait) -> Result<()> {
+        let _waiting = self.backend.waits("Lock", "transactionid");
+        let limit = async {
+            match self.limit {
+                Some(limit) => tokio::time::sleep(limit).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = wait => Ok(()),
+            () = self.cancel.cancelled() => Err(stopped(&self.account)),
+            () = limit => Err(SqlError::new(state::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout")),
+        }
     }
 }
 

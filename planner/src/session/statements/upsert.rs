@@ -8,8 +8,8 @@ use super::references::{self, Replaced};
 use super::returning::ReturningColumns;
 use super::updatable::{self, Through};
 use super::{
-    assign, change, conflict, defaults, insert, parameters, query, returned_addresses, returning, row_locks, select,
-    xmax,
+    assign, change, claims, conflict, defaults, insert, parameters, query, returned_addresses, returning, row_locks,
+    select, xmax,
 };
 use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError, state};
@@ -61,7 +61,8 @@ impl Upsert<'_> {
         })
     }
 
-    /// Runs the statement over the rows that `source` gives, which have the table's columns.
+    /// Runs the statement over the rows that `source` gives, which have the table's columns. None: others have added keys
+    /// meanwhile, and it is to be run again.
     pub(super) async fn run(
         mut self,
         session: &mut Session,
@@ -69,7 +70,7 @@ impl Upsert<'_> {
         source: LogicalPlan,
         types: &[u32],
         params: &[ScalarValue],
-    ) -> Result<Outcome> {
+    ) -> Result<Option<Outcome>> {
         let definition = self.table.definition().clone();
         let own = definition.clone();
         let rows = run::drain(
@@ -118,7 +119,19 @@ impl Upsert<'_> {
             |rows: Vec<u32>| take_record_batch(&proposed, &UInt32Array::from(rows)).map_err(|error| from_arrow(&error));
         // The row proposed, for each row written.
         let mut places: Vec<u32> = new.clone();
-        let mut written = vec![pick(new)?];
+        let inserted = pick(new)?;
+        if inserted.num_rows() > 0 {
+            let mut writer = session.transaction()?.lock().writer(&self.table);
+            let (rows, batch) = (inserted.num_rows(), inserted.clone());
+            let segments = run::aside_over(&session.engine, rows, async move {
+                writer.append(&batch)?;
+                Ok(writer.finish()?)
+            });
+            if !claims::claimed(session, self.table.oid(), &segments.await?, false).await? {
+                return Ok(None);
+            }
+        }
+        let mut written = vec![inserted];
         let mut changed: Vec<RowLocation> = Vec::new();
         if !met.is_empty() {
             let excluded = pick(met.iter().map(|(row, _)| *row).collect())?;
@@ -145,7 +158,9 @@ impl Upsert<'_> {
             }
         }
         let addressed = returned_addresses::asked(&self.table, self.returning);
-        let (rows, segments) = self.write(session, binder, &written, &changed).await?;
+        let Some((rows, segments)) = self.write(session, binder, &written, &changed).await? else {
+            return Ok(None);
+        };
         match self.returning {
             Some(items) => {
                 let all = concat_batches(&definition.schema, &written).map_err(|error| from_arrow(&error))?;
@@ -168,9 +183,10 @@ impl Upsert<'_> {
                     rows = returned_addresses::beside(rows, &addresses)?;
                     columns = columns.with_addresses();
                 }
-                returning::rows(session, &self.table, &columns, items, rows, "INSERT 0").await
+                let rows = returning::rows(session, &self.table, &columns, items, rows, "INSERT 0");
+                rows.await.map(Some)
             }
-            None => Ok(Outcome::Command(format!("INSERT 0 {rows}"))),
+            None => Ok(Some(Outcome::Command(format!("INSERT 0 {rows}")))),
         }
     }
 
@@ -181,10 +197,10 @@ impl Upsert<'_> {
         binder: &Binder,
         written: &[RecordBatch],
         changed: &[RowLocation],
-    ) -> Result<(usize, Vec<Arc<Segment>>)> {
+    ) -> Result<Option<(usize, Vec<Arc<Segment>>)>> {
         let rows = written.iter().map(RecordBatch::num_rows).sum();
         if rows == 0 {
-            return Ok((0, Vec::new()));
+            return Ok(Some((0, Vec::new())));
         }
         let keep = row_locks::all_but(&self.table, changed.iter().copied());
         let checks = updatable::checks(session, self.through.as_ref(), binder, self.table.definition())?;
@@ -198,7 +214,7 @@ impl Upsert<'_> {
         let writer = session.transaction()?.lock().writer(&self.table);
         let rows_and_keys = (writer, written.to_vec(), Keys::Changed);
         let segments = change::replace(session, &self.table, keep, rows_and_keys, checks, replaced).await?;
-        Ok((rows, segments))
+        Ok(segments.map(|segments| (rows, segments)))
     }
 
     /// The columns of the pairs: the row that is there, the row proposed, the pair's number.

@@ -36,6 +36,7 @@ impl Transaction {
             order,
             nulls_not_distinct: def.nulls_not_distinct,
             slot: Arc::default(),
+            key_rows: Arc::default(),
         };
         self.check_rows_there(&current, &definition, &index)?;
         definition.indexes.push(index);

@@ -7,6 +7,7 @@
 //! meanwhile gives the error of the statement itself.
 
 mod alter;
+mod claims;
 mod index;
 mod merge;
 mod objects;
@@ -17,6 +18,7 @@ mod row_locks;
 mod rows;
 mod views;
 
+pub use claims::Claimed;
 pub(crate) use merge::settle;
 pub use references::PendingKeys;
 pub use row_locks::Locked;
@@ -80,6 +82,8 @@ pub struct Transaction {
     references: references::References,
     /// Whose is what it makes.
     creator: u32,
+    /// Of the session that acts.
+    process: i32,
 }
 
 impl Transaction {
@@ -95,6 +99,7 @@ impl Transaction {
             schemas_dropped: BTreeSet::new(),
             references: Default::default(),
             creator: super::roles::BOOTSTRAP,
+            process: 0,
         }
     }
 

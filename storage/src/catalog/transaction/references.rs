@@ -196,6 +196,7 @@ impl Transaction {
                     order: vec![ColumnOrder::default(); columns.len()],
                     nulls_not_distinct: false,
                     slot: Arc::default(),
+                    key_rows: Arc::default(),
                 };
                 let found = table.locate(&any, keys, self.database.budget())?;
                 if found.iter().any(Option::is_some) {

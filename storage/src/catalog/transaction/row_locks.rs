@@ -2,7 +2,7 @@
 
 use super::Transaction;
 use super::rows::gone;
-use crate::catalog::locks::{Holder, LockMode, Wait};
+use crate::catalog::locks::{LockMode, Wait};
 use crate::catalog::moves::{Moves, Removed};
 use crate::catalog::table::{RowLocation, TableVersion};
 use crate::error::Result;
@@ -24,20 +24,47 @@ impl Transaction {
         if !self.is_shared(table) {
             return Ok(Locked::Taken);
         }
-        let others = table.segments().len() - self.own_segments(table);
-        let mut wanted = Removed::default();
-        for (segment, keep) in table.segments().iter().zip(keep).take(others) {
-            let gone = gone(segment, keep.as_ref());
-            if !gone.is_empty() {
-                wanted.add(segment.whole(), gone);
-            }
-        }
+        let wanted = self.rows_of_others(table, keep);
+        let holder = self.holder().clone();
         let moves = self.database.moves();
         let Ok(rows) = wanted.latest(&moves) else {
             return Ok(Locked::Changed);
         };
-        let holder = self.holder.get_or_insert_with(|| Holder::new(self.database.locks()));
         if let Some(wait) = holder.lock(&rows, mode)? {
+            return Ok(Locked::Wait(wait));
+        }
+        Ok(match self.stand(table, &wanted, &moves) {
+            true => Locked::Taken,
+            false => Locked::Changed,
+        })
+    }
+
+    /// The rows that masks leave out, but for the transaction's own.
+    fn rows_of_others(&self, table: &TableVersion, keep: &[Option<BooleanArray>]) -> Removed {
+        let others = table.segments().len() - self.own_segments(table);
+        let mut rows = Removed::default();
+        for (segment, keep) in table.segments().iter().zip(keep).take(others) {
+            let gone = gone(segment, keep.as_ref());
+            if !gone.is_empty() {
+                rows.add(segment.whole(), gone);
+            }
+        }
+        rows
+    }
+
+    /// What to make of rows that masks leave out and that decide what the transaction does, though it locks none: `Wait` where
+    /// somebody is changing one, `Changed` where somebody has, else `Taken`.
+    pub fn await_rows(&mut self, table: &TableVersion, keep: &[Option<BooleanArray>]) -> Result<Locked> {
+        if !self.is_shared(table) {
+            return Ok(Locked::Taken);
+        }
+        let wanted = self.rows_of_others(table, keep);
+        let holder = self.holder().clone();
+        let moves = self.database.moves();
+        let Ok(rows) = wanted.latest(&moves) else {
+            return Ok(Locked::Changed);
+        };
+        if let Some(wait) = holder.wait_for_changes(&rows)? {
             return Ok(Locked::Wait(wait));
         }
         Ok(match self.stand(table, &wanted, &moves) {
@@ -59,10 +86,7 @@ impl Transaction {
             return Some(rows.iter().take(most).copied().collect());
         }
         let others = table.segments().len() - self.own_segments(table);
-        let holder = self
-            .holder
-            .get_or_insert_with(|| Holder::new(self.database.locks()))
-            .clone();
+        let holder = self.holder().clone();
         let moves = self.database.moves();
         let mut taken = Vec::new();
         for at in rows {
@@ -88,7 +112,7 @@ impl Transaction {
     }
 
     /// Whether others may change rows of a table beside this transaction.
-    fn is_shared(&self, table: &TableVersion) -> bool {
+    pub(super) fn is_shared(&self, table: &TableVersion) -> bool {
         self.touched.get(&table.oid()).is_none_or(|touch| !touch.rewritten)
     }
 

@@ -104,6 +104,7 @@ impl Transaction {
         let (next, _) = next.settled(others, &budget);
         touch.appended = next.segments()[others..].to_vec();
         self.put(Relation::Table(next));
+        self.keys_are_in_place(current.oid());
     }
 }
 

@@ -76,7 +76,7 @@ pub(crate) fn has_keys(name: &str) -> bool {
 /// What PostgreSQL calls a lock of this mode.
 pub(crate) fn mode_name(mode: LockMode) -> &'static str {
     match mode {
-        LockMode::Exclusive => "ExclusiveLock",
+        LockMode::Exclusive | LockMode::Change => "ExclusiveLock",
         LockMode::Shared => "ShareLock",
     }
 }

@@ -26,6 +26,15 @@ pub(crate) use types::{AttributeChange, NewType, RangeOptions, TypeChange};
 use datafusion::sql::sqlparser::ast::ObjectName;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use tenon_storage::TableLock;
+
+/// LOCK TABLE.
+#[derive(Clone, Debug)]
+pub(crate) struct LockTable {
+    pub names: Vec<ObjectName>,
+    pub mode: TableLock,
+    pub nowait: bool,
+}
 
 #[derive(Clone, Debug)]
 pub(crate) enum Definition {
@@ -80,7 +89,7 @@ pub(crate) enum Definition {
         name: ObjectName,
         with_data: bool,
     },
-    Lock(Vec<ObjectName>),
+    Lock(LockTable),
     SetConstraints {
         /// None: ALL.
         names: Option<Vec<ObjectName>>,
@@ -223,18 +232,31 @@ fn absent_next(parser: &Parser<'_>) -> bool {
 fn lock(parser: &mut Parser<'_>) -> Result<Definition, ParserError> {
     let _ = parser.parse_keyword(Keyword::TABLE);
     let names = parser.parse_comma_separated(relation_name)?;
+    let mut mode = TableLock::AccessExclusive;
     if parser.parse_keyword(Keyword::IN) {
-        while !is_word(parser, "mode") {
+        let modes: [(&[&str], TableLock); 8] = [
+            (&["access", "share"], TableLock::AccessShare),
+            (&["row", "share"], TableLock::RowShare),
+            (&["row", "exclusive"], TableLock::RowExclusive),
+            (&["share", "update", "exclusive"], TableLock::ShareUpdateExclusive),
+            (&["share", "row", "exclusive"], TableLock::ShareRowExclusive),
+            (&["share"], TableLock::Share),
+            (&["exclusive"], TableLock::Exclusive),
+            (&["access", "exclusive"], TableLock::AccessExclusive),
+        ];
+        let Some((_, named)) = modes.into_iter().find(|(words, _)| take_words(parser, words)) else {
             let next = parser.next_token();
-            let known = ["access", "row", "share", "update", "exclusive"];
-            if !known.contains(&next.token.to_string().to_lowercase().as_str()) {
-                return parser.expected("a lock mode", next);
-            }
+            return parser.expected("a lock mode", next);
+        };
+        mode = named;
+        if !is_word(parser, "mode") {
+            let next = parser.next_token();
+            return parser.expected("MODE", next);
         }
         parser.next_token();
     }
-    let _ = parser.parse_keyword(Keyword::NOWAIT);
-    Ok(Definition::Lock(names))
+    let nowait = parser.parse_keyword(Keyword::NOWAIT);
+    Ok(Definition::Lock(LockTable { names, mode, nowait }))
 }
 
 /// `[ONLY] name [*]`

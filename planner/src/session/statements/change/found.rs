@@ -2,6 +2,7 @@
 
 use crate::pg::error::Result;
 use crate::pg::errors::from_arrow;
+use crate::session::statements::claims;
 use crate::session::statements::constraints::Checks;
 use crate::session::statements::references::{self, Replaced};
 use crate::session::{Session, run};
@@ -25,7 +26,8 @@ pub(super) struct Found {
 }
 
 /// Takes rows out of a table and adds others, those of a writer and more, which must satisfy the checks. `replaced` is there
-/// where foreign keys ask which rows those are. Gives the segments that were added.
+/// where foreign keys ask which rows those are. Gives the segments that were added; None: others have added some of their keys,
+/// or are about to, and the statement is to be run again.
 pub(in crate::session::statements) async fn replace(
     session: &mut Session,
     table: &Arc<TableVersion>,
@@ -33,16 +35,23 @@ pub(in crate::session::statements) async fn replace(
     (mut writer, added, keys): (TableWriter, Vec<RecordBatch>, Keys),
     checks: Checks,
     replaced: Option<Replaced>,
-) -> Result<Vec<Arc<Segment>>> {
+) -> Result<Option<Vec<Arc<Segment>>>> {
     let (transaction, table) = (session.transaction()?, table.clone());
     let gone = keep.iter().flatten().map(|keep| keep.len() - keep.true_count());
     let rows = gone.sum::<usize>() + writer.rows() + added.iter().map(RecordBatch::num_rows).sum::<usize>();
-    let (segments, replaced) = run::aside_over(&session.engine, rows, async move {
+    let (segments, checks) = run::aside_over(&session.engine, rows, async move {
         for batch in &added {
             writer.append(batch)?;
         }
         let segments = writer.finish()?;
         checks.verify(&segments)?;
+        Ok((segments, checks))
+    })
+    .await?;
+    if keys == Keys::Changed && !claims::claimed(session, table.oid(), &segments, true).await? {
+        return Ok(None);
+    }
+    let (segments, replaced) = run::aside_over(&session.engine, rows, async move {
         let mut transaction = transaction.lock();
         if keep.iter().any(Option::is_some) {
             transaction.replace_rows(&table, &keep, segments.clone(), keys)?;
@@ -56,7 +65,7 @@ pub(in crate::session::statements) async fn replace(
     if let Some(replaced) = replaced {
         references::follow(session, replaced, segments.clone()).await?;
     }
-    Ok(segments)
+    Ok(Some(segments))
 }
 
 /// Notes the rows of a batch that are met for the first time. `width`: the columns of the table, which come first in the

@@ -13,7 +13,7 @@ pub(super) use found::replace;
 use super::query::{Reads, StatementInput};
 use super::references::{self, Replaced};
 use super::returning::ReturningColumns;
-use super::{Description, moments, query, returned_addresses, returning, row_locks, updatable};
+use super::{Description, moments, query, returned_addresses, returning, row_locks, table_locks, updatable};
 use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError};
 use crate::pg::outcome::Outcome;
@@ -172,6 +172,9 @@ async fn run(
         session.check_writable(what)?;
     }
     asked.check(binder, &target, with)?;
+    if table_locks::for_rows(session, &table).await? == row_locks::Found::Changed {
+        return Ok(None);
+    }
     let (rows, mut seen, assigned) = source(session, binder, (prepared, params), (asked, with), target)?;
     let sizes: Vec<usize> = table.segments().iter().map(|segment| segment.rows()).collect();
     let changed = sizes.iter().map(|_| None).collect();
@@ -233,7 +236,9 @@ async fn run(
             replaced
         });
         let written = (writer, Vec::new(), assigned.keys);
-        let segments = replace(session, &table, keep, written, checks, replaced).await?;
+        let Some(segments) = replace(session, &table, keep, written, checks, replaced).await? else {
+            return Ok(None);
+        };
         if addressed && what == "UPDATE" {
             addresses = returned_addresses::of_segments(&segments);
         }

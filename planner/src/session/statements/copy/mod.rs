@@ -4,6 +4,7 @@ mod fill;
 mod options;
 mod sink;
 
+use super::row_locks::Patience;
 use super::{defaults, insert, permitted, query, select, updatable};
 use crate::catalog::files;
 use crate::catalog::services::Work;
@@ -190,11 +191,12 @@ async fn from(
     let loaded = fill.as_ref().map_or(table.definition(), Fill::loaded).clone();
     let destination = Destination {
         place: match session.block() {
-            Some(block) => sink::PublishTarget::Block(block.transaction.clone()),
+            Some(block) => sink::PublishTarget::Block(block.transaction.clone(), session.keeps_snapshot()),
             None => sink::PublishTarget::Database(session.engine.database().clone()),
         },
         checks: updatable::checks(session, through.as_ref(), &binder, table.definition())?,
         fill,
+        patience: Patience::of(session),
     };
     let progress = Arc::<CopyProgress>::default();
     let work = |total_bytes: u64| Work::Copy {

@@ -5,14 +5,17 @@ use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::{CopyProgress, CopySink};
 use crate::session::activity::Working;
 use crate::session::engine::Engine;
+use crate::session::statements::claims::wait_aside;
 use crate::session::statements::constraints::Checks;
 use crate::session::statements::references::{End, settle};
+use crate::session::statements::row_locks::Patience;
+use crate::session::statements::table_locks::mode_for_rows;
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tenon_storage::load::{CopyLoader, Loaded};
-use tenon_storage::{Database, Segment, Transaction};
+use tenon_storage::{Claimed, Database, Segment, Transaction, Wait};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -27,11 +30,12 @@ pub(super) struct Destination {
     pub place: PublishTarget,
     pub checks: Checks,
     pub fill: Option<Fill>,
+    pub patience: Patience,
 }
 
 pub(super) enum PublishTarget {
-    /// In the session's open transaction block.
-    Block(Arc<Mutex<Transaction>>),
+    /// In the session's open transaction block; whether that keeps one snapshot.
+    Block(Arc<Mutex<Transaction>>, bool),
     /// At once, in a transaction of their own.
     Database(Arc<Database>),
 }
@@ -50,16 +54,32 @@ impl Destination {
 
     fn add(&self, table_oid: u32, segments: Vec<Arc<Segment>>) -> Result<()> {
         match &self.place {
-            PublishTarget::Block(transaction) => {
-                let mut transaction = transaction.lock();
-                transaction.append(table_oid, segments.clone())?;
-                self.checks.verify_written(&mut transaction, &segments, None)?;
-                settle(&mut transaction, End::Statement)
-            }
+            PublishTarget::Block(transaction, one_snapshot) => loop {
+                let wait = {
+                    let mut transaction = transaction.lock();
+                    match Self::claim(&mut transaction, table_oid, &segments)? {
+                        Some(wait) => wait,
+                        None => {
+                            transaction.append(table_oid, segments.clone())?;
+                            self.checks.verify_written(&mut transaction, &segments, None)?;
+                            return settle(&mut transaction, End::Statement);
+                        }
+                    }
+                };
+                wait_aside(&self.patience, wait)?;
+                if !one_snapshot {
+                    transaction.lock().refresh()?;
+                }
+            },
             PublishTarget::Database(database) => {
                 let mut attempt = 1;
                 loop {
                     let mut transaction = database.begin();
+                    if let Some(wait) = Self::claim(&mut transaction, table_oid, &segments)? {
+                        drop(transaction);
+                        wait_aside(&self.patience, wait)?;
+                        continue;
+                    }
                     transaction.append(table_oid, segments.clone())?;
                     self.checks.verify_written(&mut transaction, &segments, None)?;
                     settle(&mut transaction, End::Transaction)?;
@@ -71,6 +91,21 @@ impl Destination {
                     }
                 }
             }
+        }
+    }
+
+    /// Locks the table and claims the rows' keys; gives whom to wait for first.
+    fn claim(transaction: &mut Transaction, table_oid: u32, segments: &[Arc<Segment>]) -> Result<Option<Wait>> {
+        let Some(table) = transaction.state().table_by_oid(table_oid).cloned() else {
+            return Ok(None);
+        };
+        if let Some(wait) = transaction.lock_table(table_oid, mode_for_rows(&table))? {
+            return Ok(Some(wait));
+        }
+        match transaction.claim_keys(&table, segments, false)? {
+            Claimed::Alone => Ok(None),
+            Claimed::Wait(wait) => Ok(Some(wait)),
+            Claimed::Taken(error) => Err(error.into()),
         }
     }
 }

@@ -3,7 +3,12 @@
 //!
 //! Keys that ascend cost one pass over the added rows: equal ones are neighbours. Other keys go into a hash table of the
 //! added rows, which the segments there are probed against; segments whose minimum and maximum exclude the added keys
-//! are skipped. So a load in key order never looks at old rows, and an insert costs at most a scan of the key columns.
+//! are skipped. So a load in key order never looks at old rows. Few keys are looked for in hash tables of the rows there
+//! (`key_rows`), so that inserts of single rows with keys in no order read none of them.
+
+mod key_rows;
+
+pub use key_rows::KeyRows;
 
 use super::index::Index;
 use super::table::{RowLocation, TableDefinition};
@@ -18,6 +23,7 @@ use crate::statistics::sketch::{hash_array, hash_u64};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::NullBuffer;
 use hashbrown::HashTable;
+use key_rows::RowTable;
 use rayon::prelude::*;
 use std::sync::Arc;
 
@@ -36,6 +42,13 @@ struct Row {
     hash: u64,
     segment: u32,
     row: u32,
+}
+
+impl Row {
+    /// The one that was added before the other.
+    fn first(a: Option<Row>, b: Option<Row>) -> Option<Row> {
+        a.into_iter().chain(b).min_by_key(|row| (row.segment, row.row))
+    }
 }
 
 /// Checks rows that are to be added against each other and against those there (23505).
@@ -59,6 +72,35 @@ pub(super) fn check_one(
     added: &[Arc<Segment>],
     budget: &Arc<MemoryBudget>,
 ) -> Result<()> {
+    check_index(definition, key, there, added, Among::Checked, budget)
+}
+
+/// Checks the added rows against those there alone.
+pub(super) fn check_met(
+    definition: &TableDefinition,
+    there: &[Arc<Segment>],
+    added: &[Arc<Segment>],
+    budget: &Arc<MemoryBudget>,
+) -> Result<()> {
+    let mut indexes = definition.all_indexes();
+    indexes.try_for_each(|index| check_index(definition, index, there, added, Among::Left, budget))
+}
+
+/// Whether added rows are checked against each other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Among {
+    Checked,
+    Left,
+}
+
+fn check_index(
+    definition: &TableDefinition,
+    key: &Index,
+    there: &[Arc<Segment>],
+    added: &[Arc<Segment>],
+    among: Among,
+    budget: &Arc<MemoryBudget>,
+) -> Result<()> {
     if added.is_empty() || !key.is_unique() {
         return Ok(());
     }
@@ -66,17 +108,30 @@ pub(super) fn check_one(
     let ranges: Vec<ColumnStatistics> = key.columns.iter().map(|column| merged(added, *column)).collect();
     let may_meet: Vec<&Arc<Segment>> = there.iter().filter(|segment| overlaps(segment, key, &ranges)).collect();
     let unique = key.columns.len() == 1 && ranges[0].strictly_ascending;
-    let internally_unique = unique || (ranges[0].ascending && checker.check_runs()?);
+    let internally_unique = unique || among == Among::Left || (ranges[0].ascending && checker.check_runs()?);
     if internally_unique && may_meet.is_empty() {
         return Ok(());
     }
     let rows: usize = added.iter().map(|segment| segment.rows()).sum();
     let _held = budget.reserve(rows * BYTES_PER_ROW)?;
-    let table = checker.hash_added(rows)?;
-    let probe = |segment: &&Arc<Segment>| checker.probe(&table, segment);
-    match may_meet.iter().map(|segment| segment.rows()).sum::<usize>() < PARALLEL_ROWS_MIN {
-        true => may_meet.iter().try_for_each(probe),
-        false => may_meet.par_iter().try_for_each(probe),
+    let table = checker.hash_added(rows, among)?;
+    let tables = KeyRows::tables(key, &may_meet, rows, budget, |whole| checker.comparable_hashes(whole))?;
+    let read: usize = may_meet
+        .iter()
+        .zip(&tables)
+        .map(|(segment, rows)| rows.as_ref().map_or(segment.rows(), |_| 0))
+        .sum();
+    let met = |(segment, rows_there): (&&Arc<Segment>, &Option<Arc<RowTable>>)| match rows_there {
+        Some(rows_there) => Ok(checker.look_up(&table, segment, rows_there)),
+        None => checker.probe(&table, segment),
+    };
+    let met: Vec<Option<Row>> = match read < PARALLEL_ROWS_MIN {
+        true => may_meet.iter().zip(&tables).map(met).collect::<Result<_>>()?,
+        false => may_meet.par_iter().zip(&tables).map(met).collect::<Result<_>>()?,
+    };
+    match met.into_iter().fold(None, Row::first) {
+        Some(row) => Err(checker.violation(&added[row.segment as usize], row.row as usize)),
+        None => Ok(()),
     }
 }
 
@@ -116,11 +171,28 @@ pub(super) fn locate(
         key,
         added: &[],
     };
-    for (index, segment) in there
-        .iter()
-        .enumerate()
-        .filter(|(_, segment)| overlaps(segment, key, &ranges))
-    {
+    let may_meet: Vec<usize> = (0..there.len())
+        .filter(|at| overlaps(&there[*at], key, &ranges))
+        .collect();
+    let segments: Vec<&Arc<Segment>> = may_meet.iter().map(|at| &there[*at]).collect();
+    let tables = KeyRows::tables(key, &segments, rows, budget, |whole| checker.comparable_hashes(whole))?;
+    for ((index, segment), rows_there) in may_meet.into_iter().zip(segments).zip(tables) {
+        if let Some(rows_there) = rows_there {
+            let whole = segment.whole();
+            for (hash, asked) in &table {
+                let same = |row: &usize| {
+                    let same = |(keys, column): (&ArrayRef, &usize)| {
+                        same_value(&keys.slice(*asked, 1), &whole.column_slice(*column, *row, 1))
+                    };
+                    keys.iter().zip(&key.columns).all(same)
+                };
+                let left = |row: usize| segment.live().map_or(Some(row), |live| live.rank(row));
+                if let Some(row) = rows_there.rows(*hash).filter(same).find_map(left) {
+                    found[*asked] = Some(RowLocation { segment: index, row });
+                }
+            }
+            continue;
+        }
         checker.blocks(segment, |offset, block| {
             let rows = block.whole.iter().enumerate();
             for (row, hash) in rows.filter(|(row, _)| block.is_comparable(*row)) {
@@ -224,6 +296,33 @@ impl Checker<'_> {
         Ok(true)
     }
 
+    /// The rows of a segment whose key may equal another, each with the hash of its key.
+    fn comparable_hashes(&self, segment: &Segment) -> Result<Vec<(u32, u64)>> {
+        let mut hashes = Vec::with_capacity(segment.rows());
+        self.blocks(segment, |offset, block| {
+            let rows = block
+                .whole
+                .iter()
+                .enumerate()
+                .filter(|(row, _)| block.is_comparable(*row));
+            hashes.extend(rows.map(|(row, hash)| ((offset + row) as u32, *hash)));
+            Ok(true)
+        })?;
+        Ok(hashes)
+    }
+
+    /// Looks for the added keys in a segment: the first of those that are there.
+    fn look_up(&self, added: &HashTable<Row>, segment: &Arc<Segment>, rows_there: &RowTable) -> Option<Row> {
+        let whole = segment.whole();
+        let is_there = |own: &&Row| {
+            rows_there.rows(own.hash).any(|there| {
+                segment.live().is_none_or(|live| live.rank(there).is_some())
+                    && self.equal(whole, there, &self.added[own.segment as usize], own.row as usize)
+            })
+        };
+        added.iter().filter(is_there).copied().map(Some).fold(None, Row::first)
+    }
+
     /// For keys whose first column ascends: compares within runs of equal ones. False where a run is too long.
     fn check_runs(&self) -> Result<bool> {
         let mut run: Vec<Row> = Vec::new();
@@ -260,7 +359,7 @@ impl Checker<'_> {
         Ok(true)
     }
 
-    fn hash_added(&self, rows: usize) -> Result<HashTable<Row>> {
+    fn hash_added(&self, rows: usize, among: Among) -> Result<HashTable<Row>> {
         let mut table: HashTable<Row> = HashTable::with_capacity(rows);
         for (index, segment) in self.added.iter().enumerate() {
             self.blocks(segment, |offset, block| {
@@ -277,7 +376,8 @@ impl Checker<'_> {
                     };
                     let mut failed = None;
                     let found = table.find(*hash, |other| {
-                        other.hash == *hash
+                        among == Among::Checked
+                            && other.hash == *hash
                             && self
                                 .check_pair(own, *other)
                                 .inspect_err(|e| failed = Some(e.clone()))
@@ -296,31 +396,21 @@ impl Checker<'_> {
         Ok(table)
     }
 
-    /// Looks for a segment's keys among the added.
-    fn probe(&self, table: &HashTable<Row>, segment: &Segment) -> Result<()> {
+    /// Looks for a segment's keys among the added: the first of those that are there.
+    fn probe(&self, table: &HashTable<Row>, segment: &Segment) -> Result<Option<Row>> {
+        let mut first: Option<Row> = None;
         self.blocks(segment, |offset, block| {
-            for (row, hash) in block
-                .whole
-                .iter()
-                .enumerate()
-                .filter(|(row, _)| block.is_comparable(*row))
-            {
+            let rows = block.whole.iter().enumerate();
+            for (row, hash) in rows.filter(|(row, _)| block.is_comparable(*row)) {
                 let same = |added: &Row| {
-                    added.hash == *hash
-                        && self.equal(
-                            segment,
-                            offset + row,
-                            &self.added[added.segment as usize],
-                            added.row as usize,
-                        )
+                    let (of, at) = (&self.added[added.segment as usize], added.row as usize);
+                    added.hash == *hash && self.equal(segment, offset + row, of, at)
                 };
-                if table.find(*hash, same).is_some() {
-                    return Err(self.violation(segment, offset + row));
-                }
+                first = Row::first(first, table.find(*hash, same).copied());
             }
             Ok(true)
-        })
-        .map(drop)
+        })?;
+        Ok(first)
     }
 
     fn check_pair(&self, a: Row, b: Row) -> Result<()> {

@@ -1,13 +1,20 @@
-//! Locks on rows: held from a change until its transaction ends, so that who wants to change the same row waits, and then sees
-//! what became of it.
+//! Locks: held until the transaction ends, so that who wants to change the same row waits, and then sees what became of it. So
+//! it is with whole tables (`tables`), and with keys of unique indexes that are to be added (`keys`).
 //!
 //! A row is named by its segment and its number there (`moves`), and its lock goes where the row goes. A transaction takes the
 //! rows of one statement all together or none, and waits for one holder at a time; a cycle of waits is a deadlock, which ends
 //! the statement that closes it. Many rows of one segment are locked as the whole segment. Locks that are shared hold off those
 //! that are not.
 
+mod keys;
+mod tables;
+
+pub use keys::OfAnother;
+pub use tables::{LockedTable, TableLock};
+
 use super::moves::{Move, RowsOf};
 use crate::error::{ErrorKind, Result, StorageError};
+use keys::Added;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
@@ -15,6 +22,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
+use tables::OfTable;
 
 /// More rows of a segment are locked as all of it.
 const ROWS_MAX: usize = 1 << 10;
@@ -26,6 +34,9 @@ pub(crate) struct Locks(Mutex<Held>);
 #[derive(Debug, Default)]
 struct Held {
     segments: HashMap<u64, OfSegment>,
+    tables: HashMap<u32, OfTable>,
+    /// Rows with new keys, by their table.
+    added: HashMap<u32, Vec<Added>>,
     /// For whom a transaction waits.
     waits: HashMap<u64, u64>,
 }
@@ -38,10 +49,12 @@ struct OfSegment {
 }
 
 /// Whether others may hold the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LockMode {
     Shared,
     Exclusive,
+    /// Exclusive, by who is going to change the row.
+    Change,
 }
 
 /// Several owners where it is shared.
@@ -60,9 +73,7 @@ impl Lock {
         if !lock.owners.iter().any(|owner| Arc::ptr_eq(owner, own)) {
             lock.owners.push(own.clone());
         }
-        if mode == LockMode::Exclusive {
-            lock.mode = mode;
-        }
+        lock.mode = lock.mode.max(mode);
     }
 
     /// Somebody else who must end before this may be taken.
@@ -90,8 +101,12 @@ pub(crate) struct Holder {
 #[derive(Debug)]
 struct Owner {
     id: u64,
+    /// Of the session.
+    process: i32,
     /// The segments in which it holds some.
     segments: Mutex<HashSet<u64>>,
+    /// The tables that it has locked, waits for, or has added new keys to.
+    tables: Mutex<HashSet<u32>>,
     /// Who waits for its end; None: it has ended.
     waiting: Mutex<Option<Vec<Waker>>>,
 }
@@ -158,13 +173,23 @@ impl Locks {
 impl Held {
     /// Somebody else who holds one of these rows.
     fn blocker(&self, own: &Arc<Owner>, rows: &RowsOf, mode: LockMode) -> Option<Arc<Owner>> {
+        self.found(rows, |lock| lock.blocker(own, mode).cloned())
+    }
+
+    /// Somebody else who changes one of these rows.
+    fn changer(&self, own: &Arc<Owner>, rows: &RowsOf) -> Option<Arc<Owner>> {
+        let changed = |lock: &Lock| (lock.mode == LockMode::Change).then(|| lock.blocker(own, lock.mode).cloned());
+        self.found(rows, |lock| changed(lock).flatten())
+    }
+
+    /// What is said of the first lock on one of these rows of which anything is.
+    fn found(&self, rows: &RowsOf, blocker: impl Fn(&Lock) -> Option<Arc<Owner>>) -> Option<Arc<Owner>> {
         let of = self.segments.get(&rows.segment)?;
-        let blocker = |lock: &'_ Lock| lock.blocker(own, mode).cloned();
         let of_rows = || match rows.rows.len() > ROWS_MAX {
-            true => of.rows.values().find_map(blocker),
-            false => rows.rows.iter().filter_map(|row| of.rows.get(row)).find_map(blocker),
+            true => of.rows.values().find_map(&blocker),
+            false => rows.rows.iter().filter_map(|row| of.rows.get(row)).find_map(&blocker),
         };
-        of.all.as_ref().and_then(blocker).or_else(of_rows)
+        of.all.as_ref().and_then(&blocker).or_else(of_rows)
     }
 
     fn take(&mut self, own: &Arc<Owner>, rows: &RowsOf, mode: LockMode) {
@@ -184,11 +209,13 @@ impl Held {
 static NEXT_OWNER: AtomicU64 = AtomicU64::new(1);
 
 impl Holder {
-    pub fn new(locks: &Arc<Locks>) -> Arc<Holder> {
+    pub fn new(locks: &Arc<Locks>, process: i32) -> Arc<Holder> {
         Arc::new(Holder {
             owner: Arc::new(Owner {
                 id: NEXT_OWNER.fetch_add(1, Ordering::Relaxed),
+                process,
                 segments: Mutex::default(),
+                tables: Mutex::default(),
                 waiting: Mutex::new(Some(Vec::new())),
             }),
             locks: locks.clone(),
@@ -210,22 +237,36 @@ impl Holder {
         let mut held = self.locks.0.lock();
         let blocker = rows.iter().find_map(|rows| held.blocker(&self.owner, rows, mode));
         if let Some(holder) = blocker {
-            let mut next = Some(holder.id);
-            while let Some(id) = next {
-                if id == self.owner.id {
-                    return Err(StorageError::new(ErrorKind::Deadlock, "deadlock detected"));
-                }
-                next = held.waits.get(&id).copied();
-            }
-            held.waits.insert(self.owner.id, holder.id);
-            return Ok(Some(Wait {
-                holder,
-                own: self.owner.id,
-                locks: self.locks.clone(),
-            }));
+            return self.wait_for(&mut held, holder).map(Some);
         }
         rows.iter().for_each(|rows| held.take(&self.owner, rows, mode));
         Ok(None)
+    }
+
+    /// Whom to wait for who is changing one of these rows.
+    pub fn wait_for_changes(&self, rows: &[RowsOf]) -> Result<Option<Wait>> {
+        let mut held = self.locks.0.lock();
+        match rows.iter().find_map(|rows| held.changer(&self.owner, rows)) {
+            Some(owner) => self.wait_for(&mut held, owner).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Ends with another transaction. An error: that one waits for this one.
+    fn wait_for(&self, held: &mut Held, other: Arc<Owner>) -> Result<Wait> {
+        let mut next = Some(other.id);
+        while let Some(id) = next {
+            if id == self.owner.id {
+                return Err(StorageError::new(ErrorKind::Deadlock, "deadlock detected"));
+            }
+            next = held.waits.get(&id).copied();
+        }
+        held.waits.insert(self.owner.id, other.id);
+        Ok(Wait {
+            holder: other,
+            own: self.owner.id,
+            locks: self.locks.clone(),
+        })
     }
 }
 
@@ -240,6 +281,17 @@ impl Drop for Holder {
             of.rows.retain(|_, lock| lock.without(&self.owner));
             if of.all.is_none() && of.rows.is_empty() {
                 held.segments.remove(&segment);
+            }
+        }
+        for table in self.owner.tables.lock().drain() {
+            if held.tables.get_mut(&table).is_some_and(|of| of.without(&self.owner)) {
+                held.tables.remove(&table);
+            }
+            if let Some(added) = held.added.get_mut(&table) {
+                added.retain(|added| !added.is_of(&self.owner));
+                if added.is_empty() {
+                    held.added.remove(&table);
+                }
             }
         }
         drop(held);

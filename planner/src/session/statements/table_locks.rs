@@ -1,0 +1,182 @@
+//! Locks on tables: LOCK TABLE, and those that statements take before they change rows or tables (PostgreSQL's documentation,
+//! section 13.3.1). Queries take none.
+
+use super::row_locks::{Found, Patience, look_again};
+use crate::catalog::rights::denied;
+use crate::pg::error::{Result, SqlError, state};
+use crate::pg::outcome::Outcome;
+use crate::pg::parse::definition::{Action, AlterKind, Definition, LockTable};
+use crate::pg::statement::Kind;
+use crate::session::Session;
+use datafusion::sql::sqlparser::ast::{
+    self, AlterTableOperation, ColumnDef, ColumnOption, ObjectName, TableConstraint,
+};
+use std::sync::Arc;
+use tenon_storage::{Relation, TableLock, TableVersion, privilege};
+
+/// Locks a table whose rows are to be changed.
+pub(super) async fn for_rows(session: &Session, table: &TableVersion) -> Result<Found> {
+    lock(session, table, mode_for_rows(table)).await
+}
+
+/// How a table is locked whose rows are to be changed. Keys that are expressions are looked for in all rows: one transaction
+/// after the other adds some.
+pub(super) fn mode_for_rows(table: &TableVersion) -> TableLock {
+    match table.definition().checks_all_rows() {
+        true => TableLock::ShareRowExclusive,
+        false => TableLock::RowExclusive,
+    }
+}
+
+/// Locks a table, and waits for those who have locked it otherwise.
+pub(super) async fn lock(session: &Session, table: &TableVersion, mode: TableLock) -> Result<Found> {
+    if table.definition().schema_name == session.temporary_schema() {
+        return Ok(Found::Stand);
+    }
+    let waited = wait(session, table.oid(), mode).await?;
+    let current = session.engine.database().snapshot();
+    let current = current.table_by_oid(table.oid());
+    let is_as_seen = current.is_none_or(|current| {
+        Arc::ptr_eq(current.definition(), table.definition()) && (!waited || current.version() == table.version())
+    });
+    match is_as_seen || session.keeps_snapshot() {
+        true => Ok(Found::Stand),
+        false => look_again(session),
+    }
+}
+
+/// Whether it had to wait.
+async fn wait(session: &Session, table: u32, mode: TableLock) -> Result<bool> {
+    let transaction = session.transaction()?;
+    let mut waited = false;
+    loop {
+        let wait = transaction.lock().lock_table(table, mode)?;
+        let Some(wait) = wait else { return Ok(waited) };
+        waited = true;
+        let ended = Patience::of(session).wait(wait).await;
+        ended.inspect_err(|_| transaction.lock().give_up_table(table))?;
+    }
+}
+
+/// Locks the tables that a statement defines anew, empties or drops, and those that it refers to, and sees what became of them
+/// where it had to wait.
+pub(super) async fn for_definition(session: &Session, kind: &Kind) -> Result<()> {
+    for (name, mode) in of_definition(kind) {
+        // What is wrong with a name is the statement's to say.
+        if let Some(table) = locked(session, session.binder().names().existing(name).ok().flatten()) {
+            lock(session, &table, mode).await?;
+        }
+    }
+    Ok(())
+}
+
+fn of_definition(kind: &Kind) -> Vec<(&ObjectName, TableLock)> {
+    use TableLock::{AccessExclusive, Exclusive, Share};
+    match kind {
+        Kind::Definition(definition) => match definition.as_ref() {
+            Definition::Alter(alter) if alter.kind == AlterKind::Table => {
+                let operations = alter.actions.iter().filter_map(|action| match action {
+                    Action::Known(operation) => Some(operation.as_ref()),
+                    _ => None,
+                });
+                let referred = operations.flat_map(|operation| match operation {
+                    AlterTableOperation::AddConstraint { constraint, .. } => {
+                        of_constraint(constraint).into_iter().collect()
+                    }
+                    AlterTableOperation::AddColumn { column_def, .. } => of_column(column_def),
+                    _ => Vec::new(),
+                });
+                [(&alter.name, AccessExclusive)].into_iter().chain(referred).collect()
+            }
+            Definition::Refresh { name, .. } => vec![(name, Exclusive)],
+            _ => Vec::new(),
+        },
+        Kind::Sql(tree) => match tree.as_ref() {
+            ast::Statement::Drop {
+                object_type: ast::ObjectType::Table,
+                names,
+                ..
+            } => names.iter().map(|name| (name, AccessExclusive)).collect(),
+            ast::Statement::Truncate(truncate) => {
+                let targets = truncate.table_names.iter();
+                targets.map(|target| (&target.name, AccessExclusive)).collect()
+            }
+            ast::Statement::CreateIndex(create) => vec![(&create.table_name, Share)],
+            ast::Statement::CreateTable(create) => {
+                let of_columns = create.columns.iter().flat_map(of_column);
+                create
+                    .constraints
+                    .iter()
+                    .filter_map(of_constraint)
+                    .chain(of_columns)
+                    .collect()
+            }
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
+    }
+}
+
+/// The table that a foreign key refers to.
+fn of_constraint(constraint: &TableConstraint) -> Option<(&ObjectName, TableLock)> {
+    match constraint {
+        TableConstraint::ForeignKey(key) => Some((&key.foreign_table, TableLock::ShareRowExclusive)),
+        _ => None,
+    }
+}
+
+fn of_column(column: &ColumnDef) -> Vec<(&ObjectName, TableLock)> {
+    let referred = column.options.iter().filter_map(|option| match &option.option {
+        ColumnOption::ForeignKey(key) => Some((&key.foreign_table, TableLock::ShareRowExclusive)),
+        _ => None,
+    });
+    referred.collect()
+}
+
+/// The table that is locked for a relation: a partition's rows are those of the whole.
+fn locked(session: &Session, relation: Option<&Relation>) -> Option<Arc<TableVersion>> {
+    match relation? {
+        Relation::Table(table) => Some(table.clone()),
+        Relation::Partition(partition) => session.state().table_by_oid(partition.root).cloned(),
+        Relation::View(_) | Relation::Sequence(_) => None,
+    }
+}
+
+/// LOCK TABLE.
+pub(super) async fn run(session: &mut Session, asked: &LockTable) -> Result<Outcome> {
+    if session.block().is_none() {
+        let message = "LOCK TABLE can only be used in transaction blocks";
+        return Err(SqlError::new(state::NO_ACTIVE_SQL_TRANSACTION, message));
+    }
+    for name in &asked.names {
+        let binder = session.binder();
+        let relation = binder.names().relation(name)?;
+        if !binder.rights().has_one(relation, rights(asked.mode)) {
+            return Err(denied(relation.kind(), relation.name()));
+        }
+        if relation.as_sequence().is_some() {
+            let message = format!("cannot lock relation \"{}\"", relation.name());
+            return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message)
+                .detail("This operation is not supported for sequences."));
+        }
+        let Some(table) = locked(session, Some(relation)) else {
+            continue;
+        };
+        if asked.nowait && !session.transaction()?.lock().try_lock_table(table.oid(), asked.mode) {
+            let message = format!("could not obtain lock on relation \"{}\"", relation.name());
+            return Err(SqlError::new(state::LOCK_NOT_AVAILABLE, message));
+        }
+        lock(session, &table, asked.mode).await?;
+    }
+    Ok(Outcome::Command("LOCK TABLE".into()))
+}
+
+/// Who has one of these rights may take the lock.
+fn rights(mode: TableLock) -> u32 {
+    let changes = privilege::UPDATE | privilege::DELETE | privilege::TRUNCATE;
+    match mode {
+        TableLock::AccessShare => privilege::SELECT,
+        TableLock::RowExclusive => changes | privilege::INSERT,
+        _ => changes,
+    }
+}
