@@ -34,14 +34,10 @@ pub(super) async fn lock(session: &Session, table: &TableVersion, mode: TableLoc
         return Ok(Found::Stand);
     }
     let waited = wait(session, table.oid(), mode).await?;
-    let current = session.engine.database().snapshot();
-    let current = current.table_by_oid(table.oid());
-    let is_as_seen = current.is_none_or(|current| {
-        Arc::ptr_eq(current.definition(), table.definition()) && (!waited || current.version() == table.version())
-    });
-    match is_as_seen || session.keeps_snapshot() {
-        true => Ok(Found::Stand),
-        false => look_again(session),
+    let is_outdated = session.transaction()?.lock().is_outdated(table.oid(), waited);
+    match is_outdated && !session.keeps_snapshot() {
+        true => look_again(session),
+        false => Ok(Found::Stand),
     }
 }
 

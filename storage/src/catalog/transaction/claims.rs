@@ -41,6 +41,18 @@ impl Transaction {
         self.holder().try_lock_table(table, mode)
     }
 
+    /// Whether others have committed another definition of a table since the snapshot, or have dropped it; with `rows`, or
+    /// changed its rows.
+    pub fn is_outdated(&self, table: u32, rows: bool) -> bool {
+        let Some(base) = self.base.table_by_oid(table) else {
+            return false;
+        };
+        let current = self.database.snapshot();
+        current.table_by_oid(table).is_none_or(|current| {
+            !Arc::ptr_eq(current.definition(), base.definition()) || rows && current.version() != base.version()
+        })
+    }
+
     /// Waits for a table no longer.
     pub fn give_up_table(&self, table: u32) {
         self.holder.iter().for_each(|holder| holder.give_up_table(table));
