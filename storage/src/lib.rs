@@ -59,11 +59,12 @@ pub use catalog::database::Published;
 pub use catalog::locks::{LockMode, Wait};
 pub use catalog::{
     Check, CheckOption, ColumnDef, ColumnOrder, Composite, Database, DatabaseState, DefaultGrants, DeviceResidence,
-    Domain, ExpressionIndex, FOREIGN_KEY_COLUMNS_MAX, ForeignKey, Function, FunctionArgument, FunctionResult,
-    Generated, Grant, Index, IndexDef, IndexKind, IndexSlot, Keys, Locked, Membership, Object, ObjectKey, Objects,
-    OnCommit, Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, PendingKeys, RangeValue,
-    ReferentialAction, Relation, Rights, Role, RowLocation, SchemaEntry, Secured, Sequence, SequenceDef, SequenceOwner,
-    TableDef, TableDefinition, TableUsage, TableUses, TableVersion, Transaction, View, default_name,
+    Domain, ExpressionIndex, FOREIGN_KEY_COLUMNS_MAX, ForeignKey, Function, FunctionArgument, FunctionOptions,
+    FunctionParameter, FunctionResult, Generated, Grant, Index, IndexDef, IndexKind, IndexSlot, Keys, Locked,
+    Membership, Object, ObjectKey, Objects, OnCommit, Partition, PartitionBound, PartitionKey, PartitionStrategy,
+    Partitioning, PendingKeys, RangeValue, ReferentialAction, Relation, Rights, Role, RowLocation, SchemaEntry,
+    Secured, Sequence, SequenceDef, SequenceOwner, TableDef, TableDefinition, TableUsage, TableUses, TableVersion,
+    Transaction, View, default_name,
 };
 pub use catalog::{kept_settings, privilege, rights, roles};
 pub use composite_type::{Attribute, CompositeType};

@@ -31,6 +31,14 @@ impl Session {
             }
             None => self.single = Some(Arc::new(Mutex::new(self.engine.database().begin()))),
         }
+        if let Some(transaction) = self
+            .block
+            .as_ref()
+            .map(|block| &block.transaction)
+            .or(self.single.as_ref())
+        {
+            transaction.lock().set_replica(self.settings.is_replica());
+        }
         Ok(())
     }
 

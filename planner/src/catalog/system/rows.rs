@@ -129,6 +129,16 @@ pub(super) fn schema(columns: &[(&str, &str)]) -> SchemaRef {
     Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
 }
 
+/// The columns of a view in a list of views: a line has a view's name and those of its columns, behind which a type stands
+/// after a colon where it is not text.
+pub(super) fn listed(list: &'static str, view: &str) -> Option<Vec<(&'static str, &'static str)>> {
+    let line = list
+        .lines()
+        .find_map(|line| line.strip_prefix(view)?.strip_prefix(' '))?;
+    let column = |word: &'static str| word.split_once(':').unwrap_or((word, "text"));
+    Some(line.split(' ').map(column).collect())
+}
+
 fn column(field: &Field, rows: &[Row]) -> Result<ArrayRef> {
     let values = rows.iter().map(|row| {
         let given = row

@@ -23,6 +23,9 @@ const fn known(name: &'static str, default: &'static str, check: Check, report: 
     }
 }
 
+/// Whether rows are those that other servers have checked.
+pub(crate) const REPLICATION_ROLE: &str = "session_replication_role";
+
 const ISOLATION: Check = Check::OneOf(&["read committed", "read uncommitted", "repeatable read", "serializable"]);
 
 pub(super) static KNOWN: &[Known] = &[
@@ -246,6 +249,13 @@ pub(super) static KNOWN: &[Known] = &[
         Check::Any,
         false,
         "Schemas in which names are looked up.",
+    ),
+    known(
+        REPLICATION_ROLE,
+        "origin",
+        Check::OneOf(&["origin", "replica", "local"]),
+        false,
+        "With replica, foreign keys are neither checked nor followed.",
     ),
     known("server_encoding", "UTF8", Check::Fixed, true, "Always UTF8."),
     known(

@@ -190,6 +190,12 @@ impl Settings {
         told.unwrap_or_else(|| self.session_user(connected))
     }
 
+    /// Whether rows are written as another server has checked them.
+    pub(crate) fn is_replica(&self) -> bool {
+        let own = self.values.set().get(known::REPLICATION_ROLE);
+        own.is_some_and(|own| own == "replica")
+    }
+
     pub(crate) fn is_on(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| value == "on")
     }

@@ -9,7 +9,7 @@ use super::{
 use crate::catalog::bind::{Target, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
-use crate::pg::parse::definition::{Action, Alter, AlterKind, ColumnChange};
+use crate::pg::parse::definition::{Action, Alter, AlterKind, ColumnChange, Triggers};
 use crate::session::Session;
 use crate::session::run;
 use datafusion::sql::sqlparser::ast::{
@@ -53,7 +53,7 @@ pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome>
         match (action, &relation) {
             (Action::SetSchema(_) | Action::OwnerTo(_), _) => {}
             (_, Relation::Partition(own)) => {
-                partition::alter::action(session, own, &mut place, action)?;
+                partition::alter::action(session, own, &mut place, action).await?;
                 continue;
             }
             _ => {}
@@ -75,12 +75,48 @@ pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome>
                 residence::set(session, &relation, &place, parameter, value.as_deref())?;
             }
             Action::OwnerTo(to) => owner::relation_to(session, &relation, to)?,
+            Action::Triggers(on, which) => triggers(session, &relation, *on, which)?,
+            Action::Rule(name) => return Err(no_rule(&fold(name), &relation)),
             Action::Nothing => {}
             Action::Unsupported(what) => return Err(SqlError::unsupported(format!("{} {what}", alter.kind.tag()))),
         }
         row_types::follow(session, of_rows).await?;
     }
     tag()
+}
+
+fn no_rule(name: &str, relation: &Relation) -> SqlError {
+    let message = format!("rule \"{name}\" for relation \"{}\" does not exist", relation.name());
+    SqlError::new(state::UNDEFINED_OBJECT, message)
+}
+
+/// ENABLE and DISABLE TRIGGER: the triggers that there are look after foreign keys.
+pub(super) fn triggers(session: &Session, relation: &Relation, on: bool, which: &Triggers) -> Result<()> {
+    match which {
+        Triggers::User => Ok(()),
+        Triggers::Named(name) => {
+            let message = format!(
+                "trigger \"{}\" for table \"{}\" does not exist",
+                fold(name),
+                relation.name()
+            );
+            Err(SqlError::new(state::UNDEFINED_OBJECT, message))
+        }
+        Triggers::All => {
+            let state_now = session.state();
+            let table = relation.as_table();
+            let concerned = table.filter(|table| references::concern(&state_now, table));
+            let Some(table) = concerned else { return Ok(()) };
+            if !rights(session, &state_now).acting.superuser {
+                let own = table.definition().foreign_keys.first();
+                let (side, oid) = own.map_or(("a", table.oid()), |key| ("c", key.oid));
+                let message = format!("permission denied: \"RI_ConstraintTrigger_{side}_{oid}\" is a system trigger");
+                return Err(crate::catalog::rights::refused(message));
+            }
+            session.transaction()?.lock().switch_references(table.oid(), on)?;
+            Ok(())
+        }
+    }
 }
 
 /// ALTER TABLE takes any relation; the others their own kind.

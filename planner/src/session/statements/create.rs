@@ -103,6 +103,7 @@ pub(super) async fn table(
             let (mut definition, mut taken) = definition(session, create, &place)?;
             let foreign_keys = std::mem::take(&mut taken.foreign_keys);
             definition.on_commit = on_commit;
+            session.binder().check_usage_by(&definition.columns)?;
             if let Some(clause) = &create.partition_by {
                 divide(session, &mut definition, &place.name, clause)?;
             }
@@ -174,6 +175,7 @@ async fn create_as(
             column.sql_type = SqlType::Numeric;
         }
     }
+    session.binder().check_usage_by(&columns)?;
     let definition = TableDef {
         columns,
         on_commit: on_commit(session, create, &place)?,

@@ -77,6 +77,8 @@ pub struct Transaction {
     objects: BTreeMap<ObjectKey, Option<Object>>,
     schemas_created: BTreeSet<String>,
     schemas_dropped: BTreeSet<String>,
+    /// Those whose names are another schema's now.
+    schemas_replaced: BTreeSet<String>,
     references: references::References,
     /// Whose is what it makes.
     creator: u32,
@@ -93,6 +95,7 @@ impl Transaction {
             objects: BTreeMap::new(),
             schemas_created: BTreeSet::new(),
             schemas_dropped: BTreeSet::new(),
+            schemas_replaced: BTreeSet::new(),
             references: Default::default(),
             creator: super::roles::BOOTSTRAP,
         }
@@ -112,7 +115,8 @@ impl Transaction {
         !(self.touched.is_empty()
             && self.objects.is_empty()
             && self.schemas_created.is_empty()
-            && self.schemas_dropped.is_empty())
+            && self.schemas_dropped.is_empty()
+            && self.schemas_replaced.is_empty())
     }
 
     pub fn create_schema(&mut self, name: &str) -> Result<()> {
@@ -122,7 +126,15 @@ impl Transaction {
         }
         // One that the transaction dropped comes back as it was: others see no change.
         let oid = match self.schemas_dropped.remove(name) {
-            true => self.base.schema(name).map(|schema| schema.oid),
+            true => {
+                let before = self.base.schema(name).map(|schema| schema.oid);
+                // One that has another name now is not it.
+                let renamed = self.state.schemas.values().any(|schema| Some(schema.oid) == before);
+                if renamed {
+                    self.schemas_replaced.insert(name.to_string());
+                }
+                before.filter(|_| !renamed)
+            }
             false => {
                 self.schemas_created.insert(name.to_string());
                 None
@@ -133,6 +145,35 @@ impl Transaction {
         self.state_mut().change_meaning();
         self.state_mut().schemas.insert(name.to_string(), Arc::new(entry));
         self.own(Secured::Schema, oid, 0);
+        Ok(())
+    }
+
+    /// Makes a schema that is, for the time being, another name of one; what is in that is the caller's to move.
+    pub fn copy_schema(&mut self, name: &str, to: &str) -> Result<()> {
+        let oid = self.state.schema(name).map(|schema| schema.oid);
+        let oid = oid.ok_or_else(|| StorageError::undefined_schema(name))?;
+        match self.schemas_dropped.remove(to) || self.schemas_replaced.contains(to) {
+            true => self.schemas_replaced.insert(to.to_string()),
+            false => self.schemas_created.insert(to.to_string()),
+        };
+        self.state_mut().change_meaning();
+        self.state_mut()
+            .schemas
+            .insert(to.to_string(), Arc::new(SchemaEntry::new(oid)));
+        Ok(())
+    }
+
+    /// Takes away a name of a schema from which all has been moved to another.
+    pub fn forget_schema(&mut self, name: &str) -> Result<()> {
+        if self.state.schema(name).is_none_or(|schema| !schema.is_empty()) {
+            return Err(StorageError::internal("a schema that is renamed still has relations"));
+        }
+        self.state_mut().change_meaning();
+        self.state_mut().schemas.remove(name);
+        self.schemas_replaced.remove(name);
+        if !self.schemas_created.remove(name) {
+            self.schemas_dropped.insert(name.to_string());
+        }
         Ok(())
     }
 
@@ -163,6 +204,7 @@ impl Transaction {
         self.disown(schema.oid);
         self.state_mut().change_meaning();
         self.state_mut().schemas.remove(name);
+        self.schemas_replaced.remove(name);
         if !self.schemas_created.remove(name) {
             self.schemas_dropped.insert(name.to_string());
         }

@@ -32,8 +32,8 @@ pub(super) struct Destination {
 pub(super) enum PublishTarget {
     /// In the session's open transaction block.
     Block(Arc<Mutex<Transaction>>),
-    /// At once, in a transaction of their own.
-    Database(Arc<Database>),
+    /// At once, in a transaction of their own; true where foreign keys are not checked.
+    Database(Arc<Database>, bool),
 }
 
 impl Destination {
@@ -56,10 +56,11 @@ impl Destination {
                 self.checks.verify_written(&mut transaction, &segments, None)?;
                 settle(&mut transaction, End::Statement)
             }
-            PublishTarget::Database(database) => {
+            PublishTarget::Database(database, is_replica) => {
                 let mut attempt = 1;
                 loop {
                     let mut transaction = database.begin();
+                    transaction.set_replica(*is_replica);
                     transaction.append(table_oid, segments.clone())?;
                     self.checks.verify_written(&mut transaction, &segments, None)?;
                     settle(&mut transaction, End::Transaction)?;
