@@ -3,13 +3,13 @@
 use super::constraints;
 use super::role::rights;
 use super::{
-    check_constraints, column, create, declared, defaults, owner, partition, references, residence, row_types,
-    sequence_texts, view, view_texts,
+    check_constraints, column, create, declared, defaults, keys, owner, partition, references, residence, row_types,
+    sequence_texts, triggers, view, view_texts,
 };
 use crate::catalog::bind::{Target, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
-use crate::pg::parse::definition::{Action, Alter, AlterKind, ColumnChange, Triggers};
+use crate::pg::parse::definition::{Action, Alter, AlterKind, ColumnChange};
 use crate::session::Session;
 use crate::session::run;
 use datafusion::sql::sqlparser::ast::{
@@ -75,48 +75,14 @@ pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome>
                 residence::set(session, &relation, &place, parameter, value.as_deref())?;
             }
             Action::OwnerTo(to) => owner::relation_to(session, &relation, to)?,
-            Action::Triggers(on, which) => triggers(session, &relation, *on, which)?,
-            Action::Rule(name) => return Err(no_rule(&fold(name), &relation)),
+            Action::Triggers(on, which) => triggers::switch(session, &relation, *on, which)?,
+            Action::Rule(name) => return Err(triggers::no_rule(&fold(name), &relation)),
             Action::Nothing => {}
             Action::Unsupported(what) => return Err(SqlError::unsupported(format!("{} {what}", alter.kind.tag()))),
         }
         row_types::follow(session, of_rows).await?;
     }
     tag()
-}
-
-fn no_rule(name: &str, relation: &Relation) -> SqlError {
-    let message = format!("rule \"{name}\" for relation \"{}\" does not exist", relation.name());
-    SqlError::new(state::UNDEFINED_OBJECT, message)
-}
-
-/// ENABLE and DISABLE TRIGGER: the triggers that there are look after foreign keys.
-pub(super) fn triggers(session: &Session, relation: &Relation, on: bool, which: &Triggers) -> Result<()> {
-    match which {
-        Triggers::User => Ok(()),
-        Triggers::Named(name) => {
-            let message = format!(
-                "trigger \"{}\" for table \"{}\" does not exist",
-                fold(name),
-                relation.name()
-            );
-            Err(SqlError::new(state::UNDEFINED_OBJECT, message))
-        }
-        Triggers::All => {
-            let state_now = session.state();
-            let table = relation.as_table();
-            let concerned = table.filter(|table| references::concern(&state_now, table));
-            let Some(table) = concerned else { return Ok(()) };
-            if !rights(session, &state_now).acting.superuser {
-                let own = table.definition().foreign_keys.first();
-                let (side, oid) = own.map_or(("a", table.oid()), |key| ("c", key.oid));
-                let message = format!("permission denied: \"RI_ConstraintTrigger_{side}_{oid}\" is a system trigger");
-                return Err(crate::catalog::rights::refused(message));
-            }
-            session.transaction()?.lock().switch_references(table.oid(), on)?;
-            Ok(())
-        }
-    }
 }
 
 /// ALTER TABLE takes any relation; the others their own kind.
@@ -341,12 +307,20 @@ async fn one(
             let cascade = *drop_behavior == Some(DropBehavior::Cascade);
             let what = format!("constraint {own} on table {name}");
             references::release_index(session, relation.oid(), &own, &what, cascade)?;
+            let state_now = session.state();
+            let key = state_now
+                .table(schema, name)
+                .and_then(|table| table.definition().primary_key.clone());
+            let is_key = key.is_some_and(|key| key.name == own);
             if !transaction.lock().drop_constraint(schema, name, &own)? {
                 let message = format!("constraint \"{own}\" of relation \"{name}\" does not exist");
                 if !*if_exists {
                     return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
                 }
                 session.notice(format!("{message}, skipping"));
+            }
+            if is_key {
+                keys::release_views(session, place, &what, cascade)?;
             }
         }
         AlterTableOperation::AddConstraint {
@@ -367,6 +341,7 @@ async fn one(
 
 async fn constraint_added(session: &mut Session, place: &Target, constraint: &TableConstraint) -> Result<()> {
     let Target { schema, name } = place;
+    keys::included(session, place, constraint)?;
     match constraint {
         TableConstraint::Unique(unique) => {
             let unique = constraints::unique(&unique.columns, unique.name.as_ref(), unique.nulls_distinct)?;
@@ -377,6 +352,8 @@ async fn constraint_added(session: &mut Session, place: &Target, constraint: &Ta
             let columns = key.columns.iter().map(create::key_column).collect::<Result<Vec<_>>>()?;
             add_primary_key(session, schema, name, columns, key.name.as_ref().map(fold)).await
         }
+        TableConstraint::PrimaryKeyUsingIndex(of) => keys::adopt_index(session, place, of, true),
+        TableConstraint::UniqueUsingIndex(of) => keys::adopt_index(session, place, of, false),
         other => Err(SqlError::unsupported(format!("constraint {other}"))),
     }
 }

@@ -23,6 +23,7 @@ mod enums;
 mod explain;
 mod for_update;
 mod function;
+mod function_alter;
 mod function_texts;
 mod generated;
 mod grant;
@@ -32,6 +33,7 @@ mod insert;
 mod insert_fields;
 mod kept_checks;
 mod kept_setting;
+mod keys;
 mod like;
 mod materialized;
 mod membership;
@@ -65,6 +67,7 @@ mod set;
 mod stars;
 mod stored_texts;
 pub(crate) mod text_rows;
+mod triggers;
 mod type_dependents;
 mod types;
 mod unique;
@@ -280,7 +283,7 @@ async fn define(session: &mut Session, definition: &Definition) -> Result<Outcom
             name,
             arguments,
             change,
-        } => function::alter(session, tag, name, arguments.as_deref(), change),
+        } => function_alter::alter(session, tag, name, arguments.as_deref(), change),
         Definition::RenameSchema(from, to) => schema_name::rename(session, from, to).await,
         Definition::DropFunction { if_exists, names } => function::drop_all(session, names, *if_exists),
         Definition::CreateDomain(domain) => domain::create(session, domain),

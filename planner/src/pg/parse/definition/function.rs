@@ -288,8 +288,7 @@ fn option(parser: &mut Parser<'_>, function: &mut CreateFunction) -> Result<bool
             Token::Word(word) if word.quote_style.is_some() => word.value,
             other => other.to_string().trim_matches('\'').to_lowercase(),
         });
-    } else if take_words(parser, &["window"]) {
-    } else if common_option(parser, &mut function.options)? {
+    } else if take_words(parser, &["window"]) || common_option(parser, &mut function.options)? {
     } else if take_words(parser, &["as"]) {
         function.body = Some(text(parser)?);
         // The symbol in a library.

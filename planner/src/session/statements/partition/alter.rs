@@ -5,7 +5,7 @@ use crate::catalog::bind::{Binder, Target};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::definition::{Action, ColumnChange, PartitionChange};
 use crate::session::Session;
-use crate::session::statements::{alter, check_constraints};
+use crate::session::statements::{check_constraints, triggers};
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTableOperation, CheckConstraint, RenameTableNameKind, TableConstraint,
 };
@@ -36,7 +36,7 @@ pub(crate) async fn action(
                 crate::catalog::bind::fold(column)
             )),
             Action::Triggers(on, which) => {
-                alter::triggers(session, &Relation::Partition(partition.clone().into()), *on, which)
+                triggers::switch(session, &Relation::Partition(partition.clone().into()), *on, which)
             }
             _ => Err(SqlError::unsupported("this ALTER TABLE of a partition")),
         };
