@@ -46,7 +46,7 @@ fn type_of(column: &str) -> Option<DataType> {
     let list = |item| Arc::new(Field::new_list_field(item, true));
     Some(match column {
         "indkey" | "indoption" | "partattrs" => DataType::LargeList(list(DataType::Int16)),
-        "indclass" | "indcollation" => DataType::LargeList(list(DataType::UInt32)),
+        "indclass" | "indcollation" | "proargtypes" => DataType::LargeList(list(DataType::UInt32)),
         "relacl" | "nspacl" | "attacl" | "datacl" | "typacl" | "proacl" | "defaclacl" | "reloptions" | "setconfig"
         | "rolconfig" | "useconfig" | "initprivs" | "evttags" => DataType::List(list(DataType::Utf8View)),
         "hasindexes" => DataType::Boolean,

@@ -106,6 +106,27 @@ pub(super) const EXPANDED: &str = "tenon_expanded";
 /// What `pg_partition_ancestors` gives row by row, as a list. Oids, where PostgreSQL prints names.
 pub(super) const ANCESTORS: &str = "tenon_partition_ancestors";
 
+/// The function that gives a column of what `pg_partition_tree` gives row by row, as a list.
+pub(super) fn tree_list(column: &str) -> String {
+    format!("tenon_partition_tree_{column}")
+}
+
+fn tree(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
+    let (column, of) = partitions::TREE
+        .into_iter()
+        .find(|(column, _)| tree_list(column) == name)?;
+    let item = rows::schema(&[(column, of)]).field(0).data_type().clone();
+    let own = binder.clone();
+    let list = item.clone();
+    let body = move |args: &[ScalarValue]| {
+        let rows = partitions::tree(&own, relation(&own, args));
+        let values = rows.iter().map(|row| rows::value_of(row, column, &list));
+        let values: Vec<ScalarValue> = values.collect();
+        ScalarValue::List(ScalarValue::new_list(&values, &list, true))
+    };
+    Some((DataType::new_list(item, true), Box::new(body)))
+}
+
 /// The function that reads an object's name (or oid) and gives its oid; it fails where there is none of that name.
 pub(super) fn reg_oid(alias: RegType) -> String {
     format!("tenon_{alias:?}_oid").to_lowercase()
@@ -268,6 +289,9 @@ pub(super) const FIRST_OID: i64 = 16_384;
 
 /// Functions that cannot fail.
 fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
+    if let Some(found) = tree(binder, name) {
+        return Some(found);
+    }
     let own = binder.clone();
     let found: (DataType, Box<Body>) = match name {
         "format_type" => (

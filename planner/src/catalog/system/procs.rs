@@ -89,7 +89,7 @@ fn proc(binder: &Binder, of: &Arc<Function>) -> Row {
     let all = parameters(of);
     let inputs = || all.iter().filter(|own| matches!(own.mode, 'i' | 'b' | 'v'));
     let oid = |own: &Parameter<'_>| type_oid(binder, own.sql_type);
-    let oids: Vec<String> = inputs().map(|own| oid(own).to_string()).collect();
+    let oids: Vec<i64> = inputs().map(|own| oid(own).into()).collect();
     let is_plain = all.iter().all(|own| own.mode == 'i');
     let has_names = all.iter().any(|own| own.name.is_some());
     let variadic = all.iter().find(|own| own.mode == 'v').map(|own| {
@@ -127,7 +127,7 @@ fn proc(binder: &Binder, of: &Arc<Function>) -> Row {
                 _ => RECORD,
             },
         },
-        "proargtypes": oids.join(" "),
+        "proargtypes": Value::Numbers(oids),
         "proallargtypes": match is_plain {
             true => Value::Null,
             false => Value::Numbers(all.iter().map(|own| oid(own).into()).collect()),

@@ -157,6 +157,13 @@ fn column(field: &Field, rows: &[Row]) -> Result<ArrayRef> {
     ScalarValue::iter_to_array(values)
 }
 
+/// What a row has in a column of this type; NULL where it has nothing.
+pub(super) fn value_of(row: &Row, column: &str, data_type: &DataType) -> ScalarValue {
+    let given = row.iter().find(|(name, _)| *name == column).map(|(_, value)| value);
+    let found = scalar(&Field::new(column, data_type.clone(), true), given);
+    found.unwrap_or(ScalarValue::Null)
+}
+
 fn scalar(field: &Field, value: Option<&Value>) -> Result<ScalarValue> {
     let given = match value {
         Some(Value::Bool(value)) => ScalarValue::Boolean(Some(*value)),
