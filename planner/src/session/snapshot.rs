@@ -288,6 +288,10 @@ impl Session {
     pub(super) fn apply_assignments(&mut self) {
         let assignments = std::mem::take(&mut *self.assignments.lock());
         for (name, value, local) in assignments {
+            // The transaction is the statement's own, and over.
+            if local && self.block.is_none() {
+                continue;
+            }
             // Checked when it was called.
             let _ = self.assign(&name, &value, local);
         }

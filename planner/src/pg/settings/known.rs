@@ -1,4 +1,6 @@
 //! The settings that have an effect or that drivers ask for.
+//!
+//! More than 400 lines because it is a table of settings, a few lines each.
 
 use super::check::Check;
 use super::{SERVER_VERSION, SERVER_VERSION_NUM};
