@@ -15,6 +15,6 @@ pub use pg::statement::Statement;
 pub use pg::types::pg_type as wire_type;
 pub use pg::{error, outcome, settings, statement};
 pub use session::engine;
-pub use session::engine::{Engine, EngineOptions, STACK_BYTES};
+pub use session::engine::{ConnectionRule, Engine, EngineOptions, STACK_BYTES};
 pub use session::login;
 pub use session::{Ends, Prepared, Session, SessionInfo};

@@ -110,6 +110,9 @@ impl Server {
         let backends: Arc<Backends> = Arc::default();
         let clients: Arc<dyn Clients> = backends.clone();
         engine.serves(&clients);
+        if let Some(hba) = &hba {
+            engine.show_connection_rules(hba.read().shown());
+        }
         Ok(Arc::new(Self {
             engine,
             auth,
@@ -143,6 +146,7 @@ impl Server {
         };
         match hba(config, path) {
             Ok(read) => {
+                self.engine.show_connection_rules(read.shown());
                 *own.write() = Arc::new(read);
                 tracing::info!("{} holds from now on", path.display());
             }

@@ -150,6 +150,14 @@ fn files(rules: &str) -> Result<Files> {
     Ok(files)
 }
 
+/// The rules of `rules` that connections can match, as psql shows the table of them.
+const LISTED: &str = "3|hostssl|{all}|{ann}|127.0.0.0|255.0.0.0|cert|{clientcert=verify-full}|
+4|hostssl|{all}|{+both}|127.0.0.1|255.255.255.255|scram-sha-256|{clientcert=verify-full}|
+5|host|{all}|{guest,ghost}|all||trust||
+6|host|{all}|{mallory}|all||reject||
+7|hostssl|{all}|{boss}|all||scram-sha-256||
+8|host|{all}|{all}|10.0.0.0|255.0.0.0|scram-sha-256||";
+
 async fn rules() -> Result<()> {
     let files = files(
         "# Who is who by a certificate, who signs with both, and who is believed\n\
@@ -175,6 +183,8 @@ async fn rules() -> Result<()> {
         .env("PGPASSWORD", "secret")
         .output()?;
     ensure!(made.status.success(), "{made:?}");
+    let listed = files.psql_of(&server, &boss, "secret", "SELECT * FROM pg_hba_file_rules")?;
+    ensure!(listed == LISTED, "{listed}");
     let own = |name: &str| format!("{tls} sslcert={name}.crt sslkey={name}.key");
     let entry = |user: &str, encryption: &str| {
         format!("no pg_hba.conf entry for host \"127.0.0.1\", user \"{user}\", database \"tenon\", {encryption}")
@@ -250,6 +260,16 @@ async fn rules() -> Result<()> {
                 break;
             }
             ensure!(begun.elapsed().as_secs() < 20, "{found:?}, not {told:?}");
+        }
+        if told == "far" {
+            let listed = "SELECT line_number, user_name FROM pg_hba_file_rules";
+            let refused = files.psql_of(&server, &far, "farpw", listed)?;
+            ensure!(
+                refused.contains("permission denied for view pg_hba_file_rules"),
+                "{refused}"
+            );
+            let boss = format!("user=boss dbname=tenon {plain}");
+            ensure!(files.psql_of(&server, &boss, "secret", listed)? == "1|{far,boss}");
         }
     }
     Ok(())

@@ -58,11 +58,36 @@ const OBJECTS: &str = "
     CREATE SEQUENCE steps START 10 INCREMENT 5;
     SELECT nextval('steps'), nextval('steps');
     COMMENT ON TABLE people IS 'all of them';
+    CREATE SCHEMA before_name;
+    CREATE TABLE before_name.t (id serial PRIMARY KEY, m mood, p positive);
+    CREATE VIEW before_name.v AS SELECT id, m FROM before_name.t;
+    CREATE TYPE before_name.pair AS (a int, b positive);
+    CREATE TABLE pairs (p before_name.pair);
+    INSERT INTO before_name.t (m, p) VALUES ('sad', 1), ('happy', 2);
+    INSERT INTO pairs VALUES (ROW(1, 2));
+    ALTER SCHEMA before_name RENAME TO after_name;
+    COMMENT ON SCHEMA after_name IS 'renamed';
+    CREATE FUNCTION thrice(a int) RETURNS int LANGUAGE sql AS 'SELECT 3 * a';
+    ALTER FUNCTION thrice(int) IMMUTABLE STRICT COST 7 PARALLEL SAFE SET work_mem = '1MB';
+    ALTER FUNCTION thrice(int) RENAME TO three_times;
+    ALTER FUNCTION three_times(int) SET SCHEMA after_name;
+    COMMENT ON FUNCTION after_name.three_times(int) IS 'by three';
+    REVOKE USAGE ON TYPE mood FROM PUBLIC;
+    CREATE TABLE unchecked (person int REFERENCES people);
+    ALTER TABLE unchecked DISABLE TRIGGER ALL;
+    INSERT INTO unchecked VALUES (-5);
     CREATE TABLE gone (a int); DROP TABLE gone;
     CREATE TEMP TABLE mine (a int);";
 
 /// What is asked of them, before and after.
-const QUESTIONS: [&str; 14] = [
+const QUESTIONS: [&str; 20] = [
+    "SELECT * FROM after_name.v ORDER BY id",
+    "SELECT (p).a, (p).b, pg_typeof(p) FROM pairs",
+    "SELECT after_name.three_times(4), obj_description('after_name'::regnamespace, 'pg_namespace'), \
+     obj_description('after_name.three_times(int)'::regprocedure, 'pg_proc')",
+    "SELECT proname, provolatile, proisstrict, procost, proparallel, proconfig FROM pg_proc WHERE proname = 'three_times'",
+    "SELECT typacl FROM pg_type WHERE typname = 'mood'",
+    "SELECT * FROM unchecked",
     "SELECT * FROM people ORDER BY id",
     "SELECT count(*), min(m), max(m) FROM people",
     "SELECT * FROM sad_people ORDER BY id LIMIT 20",
@@ -123,6 +148,9 @@ async fn all_kinds_of_objects() -> Result<()> {
             ("INSERT INTO visits VALUES (1, date '1990-01-01')", "23503"),
             ("UPDATE people SET born = date '1990-01-01' WHERE id = 1", "23503"),
             ("DROP TABLE people", "2BP01"),
+            ("SELECT * FROM before_name.v", "42P01"),
+            ("INSERT INTO after_name.t (p) VALUES (0)", "23514"),
+            ("SELECT ROW(1, 0)::after_name.pair", "23514"),
         ] {
             let found = failing(&client, sql).await?;
             ensure!(found == state, "after {end}: {sql}: {found}");

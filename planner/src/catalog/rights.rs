@@ -140,6 +140,19 @@ impl Rights<'_> {
         }
     }
 
+    /// USAGE of a type, which is called so.
+    pub fn check_type(&self, oid: u32, name: impl FnOnce() -> String) -> Result<()> {
+        let granted = self.acting.superuser
+            || self
+                .state
+                .granted(self.acting.role, Secured::Type, oid, privilege::USAGE)
+                != 0;
+        match granted {
+            true => Ok(()),
+            false => Err(denied("type", &name())),
+        }
+    }
+
     pub fn check_database(&self, name: &str, wanted: u32) -> Result<()> {
         let kind = Secured::Database;
         let granted =

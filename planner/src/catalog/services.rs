@@ -5,6 +5,7 @@ use crate::pg::conventions::SessionConventions;
 use crate::pg::outcome::CopyProgress;
 use crate::pg::settings::{SessionInfo, Settings};
 use datafusion::execution::SessionState;
+use parking_lot::RwLock;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tenon_executor::options::JoinOptions;
@@ -89,6 +90,20 @@ pub(crate) enum Work {
     },
 }
 
+/// A rule of who may connect from where and by what proof, as `pg_hba_file_rules` shows it.
+#[derive(Clone, Debug)]
+pub struct ConnectionRule {
+    /// In its file, from 1.
+    pub line: usize,
+    pub kind: &'static str,
+    pub databases: Vec<String>,
+    pub users: Vec<String>,
+    pub address: String,
+    pub netmask: Option<String>,
+    pub method: &'static str,
+    pub options: Vec<String>,
+}
+
 /// Who knows the sessions.
 pub(crate) trait Sessions: Send + Sync {
     fn shown(&self) -> Vec<ShownSession>;
@@ -107,6 +122,8 @@ pub(crate) struct Services {
     pub statements: Arc<dyn KeptStatements>,
     pub counted: Arc<dyn CountedStatements>,
     pub sessions: Arc<dyn Sessions>,
+    /// Those that hold now; none where the server has no file of them.
+    pub connection_rules: RwLock<Vec<ConnectionRule>>,
 }
 
 impl Services {

@@ -478,10 +478,16 @@ fn with_data(parser: &mut Parser, parsed: &mut Kind) {
     if let ast::Statement::CreateView(view) = tree.as_mut() {
         return view_options(parser, view);
     }
-    let ast::Statement::CreateTable(ast::CreateTable { query: Some(query), .. }) = tree.as_mut() else {
+    let ast::Statement::CreateTable(ast::CreateTable {
+        query: Some(query),
+        without_rowid,
+        ..
+    }) = tree.as_mut()
+    else {
         return;
     };
     if parser.parse_keywords(&[Keyword::WITH, Keyword::NO, Keyword::DATA]) {
+        *without_rowid = NO_DATA;
         let none = ast::Expr::Value(ast::Value::Number("0".into(), false).into());
         query.limit_clause = Some(ast::LimitClause::LimitOffset {
             limit: Some(none),

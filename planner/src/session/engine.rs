@@ -1,5 +1,6 @@
 //! What all sessions share: the database, the planner's state, and the threads that queries run on.
 
+pub use crate::catalog::services::ConnectionRule;
 use crate::catalog::services::Services;
 use crate::optimizer::execution::task;
 use crate::pg::error::{Result, SqlError, state};
@@ -185,6 +186,7 @@ impl Engine {
         let texts = Arc::<Texts>::default();
         let (tracked, activity) = (Arc::<Tracked>::default(), Arc::<Activity>::default());
         let services = Services {
+            connection_rules: Default::default(),
             state,
             database,
             allowed_directories: options.allowed_directories.clone(),
@@ -235,6 +237,11 @@ impl Engine {
     /// Queries that have a turn for long ones, and how many may.
     pub fn long_queries(&self) -> (usize, usize) {
         (self.admission.long_turns(), self.options.max_concurrent_queries)
+    }
+
+    /// Has `pg_hba_file_rules` show these from now on.
+    pub fn show_connection_rules(&self, rules: Vec<ConnectionRule>) {
+        *self.services.connection_rules.write() = rules;
     }
 
     /// Names the server's connections, once, for `pg_terminate_backend` and its like.

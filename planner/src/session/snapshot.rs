@@ -31,6 +31,14 @@ impl Session {
             }
             None => self.single = Some(Arc::new(Mutex::new(self.new_transaction()))),
         }
+        if let Some(transaction) = self
+            .block
+            .as_ref()
+            .map(|block| &block.transaction)
+            .or(self.single.as_ref())
+        {
+            transaction.lock().set_replica(self.settings.is_replica());
+        }
         Ok(())
     }
 
@@ -284,6 +292,10 @@ impl Session {
     pub(super) fn apply_assignments(&mut self) {
         let assignments = std::mem::take(&mut *self.assignments.lock());
         for (name, value, local) in assignments {
+            // The transaction is the statement's own, and over.
+            if local && self.block.is_none() {
+                continue;
+            }
             // Checked when it was called.
             let _ = self.assign(&name, &value, local);
         }

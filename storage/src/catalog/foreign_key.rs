@@ -44,6 +44,12 @@ pub struct ForeignKey {
     pub initially_deferred: bool,
     /// False where it was added NOT VALID and the rows that were there have not been checked.
     pub validated: bool,
+    /// Nobody looks whether new rows have what they reference: the triggers of its table are off.
+    #[serde(default)]
+    pub unchecked: bool,
+    /// Nobody looks for what references rows that go: those of the referenced table are.
+    #[serde(default)]
+    pub unfollowed: bool,
 }
 
 impl ForeignKey {

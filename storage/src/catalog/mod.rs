@@ -26,7 +26,10 @@ pub use declaration::{Check, ColumnDef, DeviceResidence, Generated, OnCommit, Ta
 pub use foreign_key::{FOREIGN_KEY_COLUMNS_MAX, ForeignKey, ReferentialAction};
 pub use index::{ColumnOrder, ExpressionIndex, Index, IndexDef, IndexKind, IndexSlot, default_name};
 pub use kept_settings::KeptSettings;
-pub use objects::{Composite, Domain, Function, FunctionArgument, FunctionResult, Object, ObjectKey, Objects};
+pub use objects::{
+    Composite, Domain, Function, FunctionArgument, FunctionOptions, FunctionParameter, FunctionResult, Object,
+    ObjectKey, Objects,
+};
 pub use partition::{Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, RangeValue};
 pub use rights::{DefaultGrants, Grant, Rights, Secured};
 pub use roles::{Membership, Role};

@@ -174,6 +174,36 @@ pub struct Function {
     pub strict: bool,
     /// `i`, `s` or `v`, as pg_proc has it.
     pub volatility: char,
+    /// All that it is declared with, in their order, where that is more than the arguments of its calls.
+    #[serde(default)]
+    pub parameters: Vec<FunctionParameter>,
+    #[serde(default)]
+    pub options: FunctionOptions,
+}
+
+/// An argument as it is declared, or a column of the result.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FunctionParameter {
+    /// `i`, `o`, `b`, `v` or `t`, as pg_proc has it.
+    pub mode: char,
+    pub name: Option<String>,
+    pub sql_type: String,
+}
+
+/// What a function says of itself that changes no value.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FunctionOptions {
+    pub cost: Option<f64>,
+    pub rows: Option<f64>,
+    pub security_definer: bool,
+    pub leakproof: bool,
+    /// `s`, `r` or, as where none is said, `u`.
+    pub parallel: Option<char>,
+    /// It gives one record, though its result is told as a table.
+    pub one_row: bool,
+    /// Settings that it asks for.
+    pub settings: Vec<(String, String)>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -62,6 +62,8 @@ fn key(parent: &TableVersion, columns: Vec<usize>) -> ForeignKey {
         deferrable: true,
         initially_deferred: false,
         validated: true,
+        unchecked: false,
+        unfollowed: false,
     }
 }
 

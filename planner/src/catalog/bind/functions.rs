@@ -42,7 +42,7 @@ impl Binder {
     }
 
     /// The functions of that name that the search path, or the given schema, has.
-    pub(super) fn functions_named(&self, name: &ObjectName) -> Vec<Arc<Function>> {
+    pub(crate) fn functions_named(&self, name: &ObjectName) -> Vec<Arc<Function>> {
         let mut parts = parts(name);
         let Some(last) = parts.pop() else { return Vec::new() };
         let schemas = self.schemas_of_calls(parts.pop());

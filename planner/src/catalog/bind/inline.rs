@@ -238,20 +238,21 @@ pub(crate) struct DomainCondition {
 
 pub(crate) fn conditions_of(binder: &Binder, domain: &Arc<Domain>) -> Result<Vec<DomainCondition>> {
     let mut out = Vec::new();
+    let shown = crate::catalog::system::type_name(binder, domain.oid.into()).unwrap_or_else(|| domain.name.clone());
     for own in binder.domain_chain(domain) {
         let name = &domain.name;
         if own.not_null {
             out.push(DomainCondition {
                 condition: None,
                 state: "23502",
-                message: format!("domain {name} does not allow null values"),
+                message: format!("domain {shown} does not allow null values"),
                 subject: Subject::data_type(&domain.schema_name, name),
             });
         }
         for (check, text) in &own.checks {
             let mut condition = parse_expression(text)?;
             rewrite(&mut condition);
-            let message = format!("value for domain {name} violates check constraint \"{check}\"");
+            let message = format!("value for domain {shown} violates check constraint \"{check}\"");
             out.push(DomainCondition {
                 condition: Some(condition),
                 state: "23514",

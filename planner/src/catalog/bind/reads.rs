@@ -10,11 +10,13 @@ use crate::pg::error::{Result, SqlError};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, TableReference};
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::sql::sqlparser::ast;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tenon_executor::scan::is_place;
-use tenon_storage::{Relation, privilege};
+use tenon_storage::range::RangeType;
+use tenon_storage::{ColumnDef, Relation, SqlType, privilege};
 
 /// What is still to be decided of a statement's reads, and what was.
 #[derive(Clone, Debug, Default)]
@@ -255,6 +257,54 @@ impl Binder {
         self.rights().check_owner_of(oid, "type", &shown)
     }
 
+    /// Refuses who may not use a type of this database in what it makes.
+    fn check_usage(&self, oid: u32) -> Result<()> {
+        let name = || crate::catalog::system::type_name(self, oid.into()).unwrap_or_default();
+        self.rights().check_type(oid, name)
+    }
+
+    /// The same of a type as it is declared; whether it is known is not asked.
+    pub(crate) fn check_usage_of(&self, declared: &ast::DataType) -> Result<()> {
+        match declared {
+            ast::DataType::Array(
+                ast::ArrayElemTypeDef::SquareBracket(item, _)
+                | ast::ArrayElemTypeDef::AngleBracket(item)
+                | ast::ArrayElemTypeDef::Parenthesis(item),
+            ) => self.check_usage_of(item),
+            ast::DataType::Custom(name, arguments) if arguments.is_empty() => {
+                let found = self.type_named(super::parts(name), |object| object.secured());
+                found.map_or(Ok(()), |(oid, _)| self.check_usage(oid))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The same of the types of columns.
+    pub(crate) fn check_usage_by<'c>(&self, columns: impl IntoIterator<Item = &'c ColumnDef>) -> Result<()> {
+        for column in columns {
+            let domain = column.domain.as_ref();
+            let domain = domain.and_then(|(schema, name)| {
+                self.type_named(vec![schema.clone(), name.clone()], |object| object.secured())
+            });
+            let item = match column.sql_type {
+                SqlType::Array(of) => of.element(),
+                of => of,
+            };
+            match (domain, item) {
+                (Some((oid, _)), _) => self.check_usage(oid)?,
+                (None, SqlType::Enum(of)) => self.check_usage(of.oid)?,
+                // That of a table's rows is none of its own.
+                (None, SqlType::Composite(of)) if self.snapshot.relation_by_oid(of.oid()).is_none() => {
+                    self.check_usage(of.oid())?
+                }
+                (None, SqlType::Range(RangeType::User(of))) => self.check_usage(of.oid)?,
+                (None, SqlType::Multirange(RangeType::User(of))) => self.check_usage(of.multirange_oid)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// The same for what the server itself asks.
     pub(crate) fn trusted(mut self) -> Self {
         self.acting = crate::pg::identity::Acting::SYSTEM;
@@ -290,10 +340,14 @@ impl Binder {
 
     /// System tables that tell what others must not know.
     pub(super) fn check_system_table(&self, name: &str) -> Result<()> {
-        let secret = ["pg_authid", "pg_shadow"].contains(&name);
-        match secret && !self.acting.superuser {
-            true => refuse(self, Err(denied("table", name))),
-            false => Ok(()),
+        let kind = match name {
+            "pg_authid" => "table",
+            "pg_shadow" | "pg_hba_file_rules" | "pg_ident_file_mappings" | "pg_file_settings" => "view",
+            _ => return Ok(()),
+        };
+        match self.acting.superuser {
+            false => refuse(self, Err(denied(kind, name))),
+            true => Ok(()),
         }
     }
 

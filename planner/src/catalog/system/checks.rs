@@ -73,6 +73,27 @@ fn all(binder: &Binder) -> Vec<Shown<'_>> {
     of_tables.chain(of_domains).collect()
 }
 
+/// Rows of `domain_constraints`.
+pub(super) fn of_domains(binder: &Binder, database: &str) -> Vec<Row> {
+    let constraint = |shown: Shown<'_>| {
+        let domain = binder.snapshot.objects().values().find_map(|object| match object {
+            Object::Domain(of) if of.oid == shown.domain => Some(of),
+            _ => None,
+        })?;
+        Some(row! {
+            "constraint_catalog": database,
+            "constraint_schema": shown.schema,
+            "constraint_name": shown.name,
+            "domain_catalog": database,
+            "domain_schema": domain.schema_name.as_str(),
+            "domain_name": domain.name.as_str(),
+            "is_deferrable": "NO",
+            "initially_deferred": "NO",
+        })
+    };
+    all(binder).into_iter().filter_map(constraint).collect()
+}
+
 /// Rows of `pg_constraint`.
 pub(super) fn constraints(binder: &Binder) -> Vec<Row> {
     let constraint = |shown: Shown<'_>| {
@@ -247,11 +268,14 @@ const SHIPPED: [(i64, &str); 2] = [
 ];
 
 /// `pg_get_constraintdef` of the condition with this oid.
-pub(super) fn definition(binder: &Binder, oid: i64) -> Option<String> {
+pub(super) fn definition(binder: &Binder, oid: i64, is_pretty: bool) -> Option<String> {
     if let Some((_, shipped)) = SHIPPED.iter().find(|(own, _)| *own == oid) {
         return Some((*shipped).to_string());
     }
     let shown = all(binder).into_iter().find(|shown| i64::from(shown.oid) == oid)?;
     let not_valid = if shown.not_valid { " NOT VALID" } else { "" };
-    Some(format!("CHECK (({})){not_valid}", shown.condition))
+    Some(match is_pretty {
+        true => format!("CHECK ({}){not_valid}", shown.condition),
+        false => format!("CHECK (({})){not_valid}", shown.condition),
+    })
 }

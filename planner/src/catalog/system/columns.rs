@@ -46,10 +46,12 @@ fn type_of(column: &str) -> Option<DataType> {
     let list = |item| Arc::new(Field::new_list_field(item, true));
     Some(match column {
         "indkey" | "indoption" | "partattrs" => DataType::LargeList(list(DataType::Int16)),
-        "indclass" | "indcollation" => DataType::LargeList(list(DataType::UInt32)),
+        "indclass" | "indcollation" | "proargtypes" => DataType::LargeList(list(DataType::UInt32)),
         "relacl" | "nspacl" | "attacl" | "datacl" | "typacl" | "proacl" | "defaclacl" | "reloptions" | "setconfig"
         | "rolconfig" | "useconfig" | "initprivs" | "evttags" => DataType::List(list(DataType::Utf8View)),
         "hasindexes" => DataType::Boolean,
+        "proallargtypes" => DataType::List(list(DataType::UInt32)),
+        "proargmodes" | "proargnames" | "proconfig" => DataType::List(list(DataType::Utf8View)),
         "conkey" | "confkey" => DataType::List(list(DataType::Int16)),
         _ if is_in(OIDS) => DataType::UInt32,
         _ if is_in(CHARS) => crate::pg::types::char_type(),
@@ -121,8 +123,13 @@ pub(super) fn convert(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordB
     Ok(RecordBatch::try_new(schema.clone(), columns)?)
 }
 
-/// `{1,2}` or `1 2`.
+/// `{1,2}` or `1 2`; texts as `['a', 'b']`.
 fn list_of(text: &str, of: &DataType) -> Result<ScalarValue> {
+    if *of == DataType::Utf8View {
+        let items = text.split('\'').skip(1).step_by(2);
+        let items: Vec<_> = items.map(|item| ScalarValue::Utf8View(Some(item.into()))).collect();
+        return Ok(ScalarValue::List(ScalarValue::new_list(&items, of, true)));
+    }
     let items = text
         .split(|c: char| !c.is_ascii_digit())
         .filter(|item| !item.is_empty());

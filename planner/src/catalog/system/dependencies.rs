@@ -7,13 +7,13 @@ use super::relations::{Column, columns, relations};
 use super::rows::{Row, row};
 use super::types;
 use crate::catalog::bind::{Binder, named_sequence};
-use crate::pg::parse::parse;
+use crate::pg::parse::{parse, parse_query};
 use crate::pg::statement::Kind;
 use datafusion::sql::sqlparser::ast::{ObjectName, visit_relations};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use tenon_storage::range::RangeType;
-use tenon_storage::{Object, Relation, SqlType};
+use tenon_storage::{Object, Relation, SqlType, View};
 
 /// The query of a view or materialized view.
 pub(super) fn query(relation: &Relation) -> Option<&str> {
@@ -118,8 +118,27 @@ fn own_type(binder: &Binder, column: &Column<'_>) -> Option<u32> {
     is_own.then(|| of.oid())
 }
 
+/// The columns of a relation that a view uses, by name.
+pub(super) fn columns_read(binder: &Binder, view: &View, relation: &Relation) -> Vec<String> {
+    let Some(plan) = parse_query(&view.sql)
+        .ok()
+        .flatten()
+        .and_then(|query| binder.view_query(query).ok())
+    else {
+        return Vec::new();
+    };
+    let named = (relation.schema_name(), relation.name());
+    let fields = relation.columns().fields().iter().map(|field| field.name());
+    let mut found: Vec<String> = fields
+        .filter(|name| Binder::uses_column(&plan, named, name))
+        .cloned()
+        .collect();
+    found.sort();
+    found
+}
+
 /// The relations that the text of a view names.
-fn reads(binder: &Binder, query: &str) -> BTreeSet<u32> {
+pub(super) fn reads(binder: &Binder, query: &str) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();
     for statement in parse(query).unwrap_or_default() {
         let Kind::Sql(tree) = &statement.kind else { continue };

@@ -8,8 +8,8 @@ use super::regnames::RegType;
 use super::relations::{expression_indexes, indexed, is_constraint, relations};
 use super::rows::{self, row};
 use super::{
-    DATABASE_OID, INFORMATION_SCHEMA_OID, PG_CATALOG_OID, checks, dependencies, foreign_keys, names, partitions,
-    rights, signatures, types,
+    DATABASE_OID, checks, dependencies, foreign_keys, names, partitions, procs, relations, rights, signatures, types,
+    visible,
 };
 use crate::catalog::bind::Binder;
 use crate::pg::error::{SqlError, state};
@@ -105,6 +105,27 @@ pub(super) const EXPANDED: &str = "tenon_expanded";
 
 /// What `pg_partition_ancestors` gives row by row, as a list. Oids, where PostgreSQL prints names.
 pub(super) const ANCESTORS: &str = "tenon_partition_ancestors";
+
+/// The function that gives a column of what `pg_partition_tree` gives row by row, as a list.
+pub(super) fn tree_list(column: &str) -> String {
+    format!("tenon_partition_tree_{column}")
+}
+
+fn tree(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
+    let (column, of) = partitions::TREE
+        .into_iter()
+        .find(|(column, _)| tree_list(column) == name)?;
+    let item = rows::schema(&[(column, of)]).field(0).data_type().clone();
+    let own = binder.clone();
+    let list = item.clone();
+    let body = move |args: &[ScalarValue]| {
+        let rows = partitions::tree(&own, relation(&own, args));
+        let values = rows.iter().map(|row| rows::value_of(row, column, &list));
+        let values: Vec<ScalarValue> = values.collect();
+        ScalarValue::List(ScalarValue::new_list(&values, &list, true))
+    };
+    Some((DataType::new_list(item, true), Box::new(body)))
+}
 
 /// The function that reads an object's name (or oid) and gives its oid; it fails where there is none of that name.
 pub(super) fn reg_oid(alias: RegType) -> String {
@@ -264,10 +285,13 @@ fn own(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
 }
 
 /// Objects that PostgreSQL ships have smaller oids.
-const FIRST_OID: i64 = 16_384;
+pub(super) const FIRST_OID: i64 = 16_384;
 
 /// Functions that cannot fail.
 fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
+    if let Some(found) = tree(binder, name) {
+        return Some(found);
+    }
     let own = binder.clone();
     let found: (DataType, Box<Body>) = match name {
         "format_type" => (
@@ -294,14 +318,31 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
         | "pg_operator_is_visible"
         | "pg_opclass_is_visible"
         | "pg_collation_is_visible"
-        | "pg_conversion_is_visible" => (
-            DataType::Boolean,
+        | "pg_conversion_is_visible"
+        | "pg_opfamily_is_visible"
+        | "pg_ts_parser_is_visible"
+        | "pg_ts_dict_is_visible"
+        | "pg_ts_template_is_visible"
+        | "pg_ts_config_is_visible"
+        | "pg_statistics_obj_is_visible" => (DataType::Boolean, {
+            let kind = name.to_string();
             Box::new(move |args| {
-                let schema = number(args, 0).and_then(|oid| schema_of(&own, oid));
-                ScalarValue::Boolean(Some(schema.is_none_or(|schema| own.facts.path.contains(&schema))))
+                let oid = number(args, 0);
+                ScalarValue::Boolean(oid.and_then(|oid| visible::is_visible(&own, &kind, oid)))
+            })
+        }),
+        "pg_get_expr" => (
+            DataType::Utf8,
+            Box::new(|args| {
+                let is_pretty = matches!(args.get(2), Some(ScalarValue::Boolean(Some(true))));
+                let shown = text(args, 0);
+                ScalarValue::Utf8(if is_pretty {
+                    shown.map(names::without_parentheses)
+                } else {
+                    shown
+                })
             }),
         ),
-        "pg_get_expr" => (DataType::Utf8, Box::new(|args| ScalarValue::Utf8(text(args, 0)))),
         "pg_get_indexdef" => (
             DataType::Utf8,
             Box::new(move |args| {
@@ -310,7 +351,16 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
                 let on_expressions = || {
                     let (table, index) = expression_indexes(&own).find(|(_, own)| Some(i64::from(own.oid)) == oid)?;
                     Some(match number(args, 1).filter(|at| *at > 0) {
-                        None => names::expression_index_definition(table, index),
+                        None => {
+                            let shown = names::expression_index_definition(table, index);
+                            let is_pretty = matches!(args.get(2), Some(ScalarValue::Boolean(Some(true))));
+                            match &index.predicate {
+                                Some(predicate) if is_pretty => shown
+                                    .strip_suffix(&format!("({predicate})"))
+                                    .map_or(shown.clone(), |head| format!("{head}{predicate}")),
+                                _ => shown,
+                            }
+                        }
                         Some(at) => index.keys.get(at as usize - 1).cloned().unwrap_or_default(),
                     })
                 };
@@ -337,7 +387,9 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
                 let found = found.filter(|(_, index)| is_constraint(index));
                 let unique = found.map(|(table, key)| names::key_definition(table, key));
                 let foreign = || foreign_keys::definition(&own, oid?);
-                ScalarValue::Utf8(unique.or_else(foreign).or_else(|| checks::definition(&own, oid?)))
+                let is_pretty = matches!(args.get(1), Some(ScalarValue::Boolean(Some(true))));
+                let check = || checks::definition(&own, oid?, is_pretty);
+                ScalarValue::Utf8(unique.or_else(foreign).or_else(check))
             }),
         ),
         "pg_get_viewdef" => (
@@ -369,9 +421,18 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
                 ScalarValue::Utf8(relation.and_then(|relation| partitions::key(&relation)))
             }),
         ),
-        "obj_description" => (
+        "obj_description" | "shobj_description" => (
             DataType::Utf8,
-            Box::new(move |args| ScalarValue::Utf8(number(args, 0).and_then(|oid| comment(&own, oid, 0)))),
+            Box::new(move |args| {
+                let class = text(args, 1);
+                let oid = number(args, 0).filter(|oid| {
+                    let oid = u32::try_from(*oid).unwrap_or_default();
+                    class
+                        .as_deref()
+                        .is_none_or(|class| relations::is_of_class(&own, oid, class))
+                });
+                ScalarValue::Utf8(oid.and_then(|oid| comment(&own, oid, 0)))
+            }),
         ),
         "col_description" => (
             DataType::Utf8,
@@ -387,22 +448,52 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
                 ScalarValue::Utf8(found.and_then(|(table, column)| serial_sequence(&own, &table, &column)))
             }),
         ),
-        "shobj_description"
-        | "pg_get_function_sqlbody"
+        "pg_get_function_sqlbody"
         | "pg_get_ruledef"
         | "pg_get_triggerdef"
         | "pg_get_statisticsobjdef_columns"
         | "pg_tablespace_location" => (DataType::Utf8, Box::new(|_| ScalarValue::Utf8(None))),
         "pg_get_function_result" => (
             DataType::Utf8,
-            Box::new(|args| ScalarValue::Utf8(number(args, 0).and_then(signatures::result))),
+            Box::new(move |args| {
+                let shown = |oid| procs::result(&own, oid).or_else(|| signatures::result(oid));
+                ScalarValue::Utf8(number(args, 0).and_then(shown))
+            }),
         ),
-        "pg_get_function_arguments" | "pg_get_function_identity_arguments" => (
+        "pg_get_function_arguments" | "pg_get_function_identity_arguments" => {
+            let with_defaults = name == "pg_get_function_arguments";
+            let shown = move |oid| procs::arguments(&own, oid, with_defaults).or_else(|| signatures::arguments(oid));
+            (
+                DataType::Utf8,
+                Box::new(move |args| ScalarValue::Utf8(number(args, 0).and_then(&shown))),
+            )
+        }
+        "pg_get_function_arg_default" => (
             DataType::Utf8,
-            Box::new(|args| ScalarValue::Utf8(number(args, 0).and_then(signatures::arguments))),
+            Box::new(move |args| {
+                let asked = number(args, 0).zip(number(args, 1));
+                ScalarValue::Utf8(asked.and_then(|(oid, at)| procs::argument_default(&own, oid, at)))
+            }),
         ),
-        "pg_get_functiondef" => (DataType::Utf8, Box::new(|_| ScalarValue::Utf8(None))),
-        "pg_encoding_to_char" => (DataType::Utf8, Box::new(|_| ScalarValue::Utf8(Some("UTF8".into())))),
+        "pg_get_functiondef" => (
+            DataType::Utf8,
+            Box::new(move |args| ScalarValue::Utf8(number(args, 0).and_then(|oid| procs::definition(&own, oid)))),
+        ),
+        "pg_encoding_to_char" => (
+            DataType::Utf8,
+            Box::new(|args| {
+                let name = |number: i64| ENCODINGS.get(usize::try_from(number).ok()?);
+                ScalarValue::Utf8(number(args, 0).map(|number| name(number).map_or("", |name| name).to_string()))
+            }),
+        ),
+        "pg_char_to_encoding" => (
+            DataType::Int32,
+            Box::new(|args| {
+                let plain = |name: &str| name.replace(|c: char| !c.is_ascii_alphanumeric(), "").to_uppercase();
+                let at = |name: String| ENCODINGS.iter().position(|own| plain(own) == plain(&name));
+                ScalarValue::Int32(text(args, 0).map(|name| at(name).map_or(-1, |at| at as i32)))
+            }),
+        ),
         "pg_relation_size" | "pg_table_size" | "pg_total_relation_size" => (
             DataType::Int64,
             Box::new(move |args| {
@@ -415,7 +506,7 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
             }),
         ),
         "pg_indexes_size" | "pg_stat_get_numscans" => (DataType::Int64, Box::new(|_| ScalarValue::Int64(Some(0)))),
-        "pg_database_size" => (
+        "pg_database_size" | "pg_tablespace_size" => (
             DataType::Int64,
             Box::new(move |_| ScalarValue::Int64(Some(own.services.database.budget().in_use_bytes() as i64))),
         ),
@@ -429,6 +520,52 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
     };
     Some(found)
 }
+
+/// As PostgreSQL numbers them.
+const ENCODINGS: [&str; 42] = [
+    "SQL_ASCII",
+    "EUC_JP",
+    "EUC_CN",
+    "EUC_KR",
+    "EUC_TW",
+    "EUC_JIS_2004",
+    "UTF8",
+    "MULE_INTERNAL",
+    "LATIN1",
+    "LATIN2",
+    "LATIN3",
+    "LATIN4",
+    "LATIN5",
+    "LATIN6",
+    "LATIN7",
+    "LATIN8",
+    "LATIN9",
+    "LATIN10",
+    "WIN1256",
+    "WIN1258",
+    "WIN866",
+    "WIN874",
+    "KOI8R",
+    "WIN1251",
+    "WIN1252",
+    "ISO_8859_5",
+    "ISO_8859_6",
+    "ISO_8859_7",
+    "ISO_8859_8",
+    "WIN1250",
+    "WIN1253",
+    "WIN1254",
+    "WIN1255",
+    "WIN1257",
+    "KOI8U",
+    "SJIS",
+    "BIG5",
+    "GBK",
+    "UHC",
+    "GB18030",
+    "JOHAB",
+    "SHIFT_JIS_2004",
+];
 
 /// What COMMENT ON says of an object, or of one of its columns.
 fn comment(binder: &Binder, oid: i64, column: i64) -> Option<String> {
@@ -462,7 +599,7 @@ fn serial_sequence(binder: &Binder, table: &str, column: &str) -> Option<String>
     ))
 }
 
-fn find(binder: &Binder, oid: i64) -> Option<Relation> {
+pub(super) fn find(binder: &Binder, oid: i64) -> Option<Relation> {
     relations(binder)
         .find(|relation| i64::from(relation.oid()) == oid)
         .cloned()
@@ -483,22 +620,14 @@ fn index(binder: &Binder, oid: i64) -> Option<(&Arc<TableVersion>, &Index)> {
     indexed(binder).find(|(_, index)| i64::from(index.oid) == oid)
 }
 
-/// The schema of a relation, an index or a type of this database; None: an object that PostgreSQL ships.
-fn schema_of(binder: &Binder, oid: i64) -> Option<String> {
-    if [PG_CATALOG_OID, INFORMATION_SCHEMA_OID].map(i64::from).contains(&oid) {
-        return None;
-    }
-    if (i64::from(INFORMATION_SCHEMA_OID)..FIRST_OID).contains(&oid) {
-        return Some("information_schema".to_string());
-    }
-    let relation = find(binder, oid).map(|relation| relation.schema_name().to_string());
-    let of_type = || {
-        let mut types = binder.snapshot.objects().values().filter_map(types::identity);
-        let (_, schema, _) = types.find(|(own, ..)| i64::from(*own) == oid)?;
-        Some(schema.to_string())
-    };
-    let of_index = || index(binder, oid).map(|(table, _)| table.definition().schema_name.clone());
-    relation.or_else(of_index).or_else(of_type)
+/// The schema and the name of an index.
+pub(super) fn index_by_oid(binder: &Binder, oid: i64) -> Option<(String, String)> {
+    let named = |table: &TableVersion, name: &str| (table.definition().schema_name.clone(), name.to_string());
+    let on_columns = index(binder, oid).map(|(table, index)| named(table, &index.name));
+    on_columns.or_else(|| {
+        let (table, index) = expression_indexes(binder).find(|(_, own)| i64::from(own.oid) == oid)?;
+        Some(named(table, &index.name))
+    })
 }
 
 fn number(args: &[ScalarValue], at: usize) -> Option<i64> {

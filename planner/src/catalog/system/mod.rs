@@ -6,6 +6,8 @@
 mod activity;
 mod checks;
 mod columns;
+mod connection_rules;
+mod data_types;
 mod dependencies;
 mod dialect_rewrite;
 mod encodings;
@@ -18,10 +20,12 @@ mod on_device;
 mod open;
 mod operator_classes;
 mod partitions;
+mod procs;
 mod regnames;
 mod relations;
 mod rewrite;
 mod rights;
+mod routines;
 mod rows;
 mod settings;
 mod signatures;
@@ -30,12 +34,24 @@ mod system_types;
 mod texts;
 mod types;
 mod usage;
+mod visible;
 mod zones;
 
 pub(crate) use functions::{function, gives_rows, rows_of, table_function};
 pub(crate) use regnames::{split, system_table};
 pub(crate) use rewrite::{rewrite, touches};
-pub(crate) use types::identity as type_identity;
+pub(crate) use types::{identity as type_identity, name as type_name};
+
+/// The oid of a type by any of its names.
+pub(crate) fn type_oid(binder: &Binder, name: &str) -> Option<u32> {
+    regnames::RegType::Type.oid(binder, name)
+}
+
+/// Whether a type is one of arrays.
+pub(crate) fn is_array(binder: &Binder, oid: u32) -> bool {
+    let shipped = system_types::by_oid(oid).is_some_and(|of| of.element != 0);
+    shipped || types::element_of(binder, oid).is_some()
+}
 
 use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError};

@@ -181,6 +181,27 @@ pub(super) fn expression_index_definition(table: &TableVersion, index: &Expressi
     )
 }
 
+/// An expression without the parentheses around all of it.
+pub(super) fn without_parentheses(shown: String) -> String {
+    let Some(inner) = shown.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) else {
+        return shown;
+    };
+    let (mut depth, mut quoted) = (0_i32, false);
+    for c in inner.chars() {
+        match c {
+            '\'' => quoted = !quoted,
+            '(' if !quoted => depth += 1,
+            ')' if !quoted => depth -= 1,
+            _ => {}
+        }
+        // The first parenthesis ends before the last.
+        if depth < 0 {
+            return shown;
+        }
+    }
+    inner.to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
 //! Names and oids of catalog objects, both ways: what `regclass`, `regtype` and their kin read and print.
 
 use super::{INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID};
-use super::{names, relations, signatures, system_types, types};
+use super::{names, procs, relations, signatures, system_types, types, visible};
 use crate::catalog::bind::Binder;
 use crate::pg::error::{SqlError, state};
 use tenon_storage::{Index, Object, SqlType, TableVersion, quote};
@@ -11,7 +11,10 @@ use tenon_storage::{Index, Object, SqlType, TableVersion, quote};
 pub(crate) enum RegType {
     Class,
     Type,
+    /// A function, by its name alone.
     Proc,
+    /// One by its name and the types of its arguments.
+    Procedure,
     Namespace,
     Role,
 }
@@ -89,7 +92,8 @@ impl RegType {
         Some(match name {
             "regclass" => Self::Class,
             "regtype" => Self::Type,
-            "regproc" | "regprocedure" => Self::Proc,
+            "regproc" => Self::Proc,
+            "regprocedure" => Self::Procedure,
             "regnamespace" => Self::Namespace,
             "regrole" => Self::Role,
             _ => return None,
@@ -113,7 +117,7 @@ impl RegType {
         match self {
             Self::Class => relation(binder, name),
             Self::Type => type_oid(name).or_else(|| types::oid(binder, name)),
-            Self::Proc => {
+            Self::Proc | Self::Procedure => {
                 let own = || binder.function_oid(name);
                 signatures::oid(split(name.split('(').next()?).last()?).or_else(own)
             }
@@ -131,10 +135,21 @@ impl RegType {
         let found = match self {
             Self::Class => relation_name(binder, oid),
             Self::Type => names::format_type(oid, None).or_else(|| types::name(binder, oid)),
+            Self::Procedure => procs::signature(binder, oid).or_else(|| {
+                let (name, arguments) = signatures::name(oid).zip(signatures::arguments(oid))?;
+                Some(format!("{name}({})", arguments.replace(", ", ",")))
+            }),
             Self::Proc => signatures::name(oid).or_else(|| {
                 let mut objects = binder.snapshot.objects().values();
                 objects.find_map(|object| match object {
-                    Object::Function(own) if i64::from(own.oid) == oid => Some(quote::identifier(&own.name)),
+                    Object::Function(own) if i64::from(own.oid) == oid => {
+                        let is_visible = visible::is_visible(binder, "pg_function_is_visible", oid);
+                        let name = quote::identifier(&own.name);
+                        Some(match is_visible {
+                            Some(true) => name,
+                            _ => format!("{}.{name}", quote::identifier(&own.schema_name)),
+                        })
+                    }
                     _ => None,
                 })
             }),
@@ -159,7 +174,7 @@ impl RegType {
         let (state, what) = match self {
             Self::Class => (state::UNDEFINED_TABLE, "relation"),
             Self::Type => (state::UNDEFINED_OBJECT, "type"),
-            Self::Proc => (state::UNDEFINED_FUNCTION, "function"),
+            Self::Proc | Self::Procedure => (state::UNDEFINED_FUNCTION, "function"),
             Self::Namespace => (state::INVALID_SCHEMA_NAME, "schema"),
             Self::Role => (state::UNDEFINED_OBJECT, "role"),
         };

@@ -5,8 +5,8 @@
 use super::rows::{self, Row, row};
 use super::{DATABASE_OID, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID};
 use super::{
-    activity, checks, dependencies, encodings, foreign_keys, locks, names, on_device, open, operator_classes,
-    partitions, rights, settings, texts, types, usage, zones,
+    activity, checks, connection_rules, dependencies, encodings, foreign_keys, locks, names, on_device, open,
+    operator_classes, partitions, procs, rights, settings, texts, types, usage, zones,
 };
 use crate::catalog::bind::Binder;
 use crate::pg::collations;
@@ -56,9 +56,14 @@ pub(super) fn rows(binder: &Binder, name: &str) -> Option<Vec<Row>> {
         "pg_type" => types::types(binder),
         "pg_enum" => types::labels(binder),
         "pg_range" => types::of_ranges(binder),
+        "pg_proc" => procs::rows(binder),
+        "pg_shdescription" => shared_descriptions(binder),
         _ => return None,
     })
 }
+
+/// Views that have nothing to show, or counts alone, each with its columns.
+const VIEWS: &str = include_str!("view_columns.txt");
 
 /// Tables that the crate does not have.
 pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>> {
@@ -128,6 +133,7 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
         "pg_stat_activity" => (activity::SESSIONS, activity::sessions(binder)),
         "pg_stat_statements" => (activity::STATEMENTS, activity::statements(binder)),
         "pg_stat_statements_info" => (activity::INFO, activity::info(binder)),
+        "pg_hba_file_rules" => (connection_rules::COLUMNS, connection_rules::rows(binder)),
         locks::NAME => (locks::COLUMNS, locks::rows(binder)),
         "pg_timezone_names" => (ZONE_COLUMNS, zones::names(binder)),
         "pg_timezone_abbrevs" => (&ZONE_COLUMNS[1..], zones::abbreviations(binder)),
@@ -193,7 +199,6 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
             ],
             Vec::new(),
         ),
-        "pg_prepared_xacts" => (&[("gid", "text"), ("owner", "text"), ("database", "text")], Vec::new()),
         "pg_sequences" => (
             &[
                 ("schemaname", "text"),
@@ -213,8 +218,13 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
         open::CURSORS => (open::CURSOR_COLUMNS, open::cursors(binder)),
         open::STATEMENTS => (open::STATEMENT_COLUMNS, open::statements(binder)),
         "pg_collations" => (&[("oid", "oid"), ("collname", "text")], Vec::new()),
-        "pg_available_extensions" => (&[("name", "text"), ("default_version", "text")], Vec::new()),
-        _ => return Ok(None),
+        _ => match rows::listed(VIEWS, name) {
+            Some(columns) => {
+                let rows = usage::rows(binder, name);
+                return rows::table(&rows::schema(&columns), &[], &rows).map(Some);
+            }
+            None => return Ok(None),
+        },
     };
     rows::table(&rows::schema(columns), &[], &rows).map(Some)
 }
@@ -262,33 +272,83 @@ fn shown_sequences(binder: &Binder) -> Vec<Row> {
     all_sequences(binder).map(sequence).collect()
 }
 
-fn descriptions(binder: &Binder) -> Vec<Row> {
-    let comment = |(key, object): (&ObjectKey, &Object)| match (key, object) {
-        (ObjectKey::Comment { oid, column }, Object::Comment(text)) => Some(row! {
-            "objoid": *oid,
-            "classoid": class_of(binder, *oid),
-            "objsubid": i64::from(*column),
-            "description": text.as_ref(),
-        }),
-        _ => None,
-    };
-    let of_objects = binder.snapshot.objects().iter().filter_map(comment);
-    of_objects.chain(checks::descriptions(binder)).collect()
+/// What COMMENT ON says, with the oid, the system table and the column of what it says it of.
+fn comments(binder: &Binder) -> impl Iterator<Item = (u32, u32, u32, &str)> {
+    binder
+        .snapshot
+        .objects()
+        .iter()
+        .filter_map(|(key, object)| match (key, object) {
+            (ObjectKey::Comment { oid, column }, Object::Comment(text)) => {
+                Some((*oid, class_of(binder, *oid)?, *column, text.as_ref()))
+            }
+            _ => None,
+        })
 }
 
-/// The system table that an object is in.
-fn class_of(binder: &Binder, oid: u32) -> i64 {
-    const PG_CLASS: i64 = 1259;
-    const PG_NAMESPACE: i64 = 2615;
-    const PG_TYPE: i64 = 1247;
+fn descriptions(binder: &Binder) -> Vec<Row> {
+    let own = comments(binder).filter(|(_, class, ..)| !SHARED.contains(class));
+    let comment = |(oid, class, column, text): (u32, u32, u32, &str)| {
+        row! {
+            "objoid": oid,
+            "classoid": class,
+            "objsubid": i64::from(column),
+            "description": text,
+        }
+    };
+    own.map(comment).chain(checks::descriptions(binder)).collect()
+}
+
+fn shared_descriptions(binder: &Binder) -> Vec<Row> {
+    let shared = comments(binder).filter(|(_, class, ..)| SHARED.contains(class));
+    let comment = |(oid, class, _, text): (u32, u32, u32, &str)| {
+        row! {
+            "objoid": oid,
+            "classoid": class,
+            "description": text,
+        }
+    };
+    shared.map(comment).collect()
+}
+
+const PG_AUTHID: u32 = 1260;
+const PG_CLASS: u32 = 1259;
+const PG_DATABASE: u32 = 1262;
+const PG_NAMESPACE: u32 = 2615;
+const PG_PROC: u32 = 1255;
+const PG_TYPE: u32 = 1247;
+/// System tables of what all databases share.
+const SHARED: [u32; 2] = [PG_AUTHID, PG_DATABASE];
+
+/// The system table that an object is in; None: there is none of that oid, any more.
+fn class_of(binder: &Binder, oid: u32) -> Option<u32> {
+    if oid == DATABASE_OID {
+        return Some(PG_DATABASE);
+    }
+    if relations(binder).any(|relation| relation.oid() == oid) || ShownIndex::all(binder).any(|own| own.oid == oid) {
+        return Some(PG_CLASS);
+    }
     if binder.snapshot.schemas().any(|(_, schema)| schema.oid == oid) {
-        return PG_NAMESPACE;
+        return Some(PG_NAMESPACE);
+    }
+    if procs::function(binder, oid.into()).is_some() {
+        return Some(PG_PROC);
     }
     let mut types = binder.snapshot.objects().values().filter_map(types::identity);
     if types.any(|(own, ..)| own == oid) {
-        PG_TYPE
-    } else {
-        PG_CLASS
+        return Some(PG_TYPE);
+    }
+    let mut roles = binder.snapshot.roles();
+    (oid == tenon_storage::roles::BOOTSTRAP || roles.any(|role| role.oid == oid)).then_some(PG_AUTHID)
+}
+
+/// Whether an object is in a system table of that name.
+pub(super) fn is_of_class(binder: &Binder, oid: u32, class: &str) -> bool {
+    let wanted = super::regnames::system_table(class);
+    match class {
+        // Those of keys have the oids of their indexes.
+        "pg_constraint" => class_of(binder, oid).is_none_or(|own| own == PG_CLASS),
+        _ => class_of(binder, oid) == wanted,
     }
 }
 
@@ -666,10 +726,10 @@ fn positions(key: &Index) -> Vec<i64> {
 }
 
 /// An index as the system tables show it: on columns, or on expressions.
-struct ShownIndex<'a> {
-    table: &'a Arc<TableVersion>,
-    oid: u32,
-    name: &'a str,
+pub(super) struct ShownIndex<'a> {
+    pub table: &'a Arc<TableVersion>,
+    pub oid: u32,
+    pub name: &'a str,
     keys: usize,
     of: ShownKeys<'a>,
 }
@@ -700,7 +760,7 @@ impl<'a> ShownIndex<'a> {
         }))
     }
 
-    fn all(binder: &'a Binder) -> impl Iterator<Item = ShownIndex<'a>> {
+    pub(super) fn all(binder: &'a Binder) -> impl Iterator<Item = ShownIndex<'a>> {
         stored(binder).flat_map(ShownIndex::of)
     }
 
@@ -874,7 +934,8 @@ fn tables(binder: &Binder) -> Vec<Row> {
         }
     };
     let partitions = relations(binder).filter_map(Relation::as_partition).map(partition);
-    stored(binder).map(table).chain(partitions).collect()
+    let tables = stored(binder).filter(|table| table.definition().query.is_none());
+    tables.map(table).chain(partitions).collect()
 }
 
 fn views(binder: &Binder) -> Vec<Row> {

@@ -5,6 +5,7 @@
 use super::regnames::RegType;
 use super::relations::relations;
 use super::rows::{Row, Value, row};
+use super::types;
 use crate::catalog::bind::Binder;
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
@@ -15,7 +16,7 @@ use datafusion::error::Result;
 use tenon_storage::kept_settings::ANY;
 use tenon_storage::rights::{DATABASE_OID, PUBLIC_OID, grants_at_first};
 use tenon_storage::roles::{BOOTSTRAP, EVERYBODY};
-use tenon_storage::{Grant, Relation, Role, Secured, privilege};
+use tenon_storage::{Grant, Object, Relation, Role, Secured, privilege};
 
 /// Tables of which PostgreSQL ships rows that are this database's own here.
 pub(super) const OWN_ROWS: [&str; 6] = [
@@ -81,6 +82,23 @@ pub(super) fn roles(binder: &Binder, secrets: bool) -> Vec<Row> {
         }
     };
     all(binder).into_iter().map(role).collect()
+}
+
+/// `pg_group`: roles that cannot log in, with their members.
+pub(super) fn groups(binder: &Binder) -> Vec<Row> {
+    let roles = all(binder);
+    let groups = roles.iter().filter(|role| !role.can_login);
+    let group = |role: &Role| {
+        let members = roles
+            .iter()
+            .filter(|own| own.member_of.iter().any(|of| of.role == role.oid));
+        row! {
+            "groname": role.name.as_str(),
+            "grosysid": role.oid,
+            "grolist": Value::Texts(members.map(|own| own.oid.to_string()).collect()),
+        }
+    };
+    groups.map(group).collect()
 }
 
 fn password(role: &Role, secrets: bool) -> Value {
@@ -254,8 +272,8 @@ pub(super) fn table_privileges(binder: &Binder, database: &str, everybody: bool)
     out
 }
 
-/// `column_privileges`: those on the columns, and those on all of the table.
-pub(super) fn column_privileges(binder: &Binder, database: &str) -> Vec<Row> {
+/// `column_privileges`, and without PUBLIC `role_column_grants`: those on the columns, and those on all of the table.
+pub(super) fn column_privileges(binder: &Binder, database: &str, everybody: bool) -> Vec<Row> {
     let mut out: Vec<Row> = Vec::new();
     for relation in relations(binder).filter(|relation| matches!(relation.kind(), "table" | "view")) {
         let oid = relation.oid();
@@ -264,6 +282,9 @@ pub(super) fn column_privileges(binder: &Binder, database: &str) -> Vec<Row> {
             let own = binder.snapshot.column_grants(oid, field.name()).iter().cloned();
             let mut seen: Vec<(u32, u32, u32)> = Vec::new();
             for grant in whole.iter().cloned().chain(own).filter(|grant| concerns(binder, grant)) {
+                if !everybody && grant.grantee == EVERYBODY {
+                    continue;
+                }
                 let rights = privilege::ALL
                     .iter()
                     .filter(|(right, ..)| grant.rights & right & Secured::Column.rights() != 0);
@@ -441,14 +462,22 @@ fn has(
         None => named(binder, kind, &text(object).unwrap_or_default())?,
     };
     let state_now = &binder.snapshot;
+    let oid = match kind {
+        Secured::Type => types::element_of(binder, oid).unwrap_or(oid),
+        _ => oid,
+    };
     let superuser = state_now.is_superuser(role);
     let own_kind = if kind == Secured::Column { Secured::Table } else { kind };
     let relation = state_now.relation_by_oid(oid);
     if !state_now.is_secured(oid) {
         // What every database has: it is read by all, and changed by nobody.
         let reads = privilege::SELECT | privilege::USAGE | privilege::EXECUTE;
-        let known = RegType::Class.name(binder, oid.into()) != oid.to_string();
-        if matches!(own_kind, Secured::Table | Secured::Sequence) && !known {
+        let alias = match own_kind {
+            Secured::Type => RegType::Type,
+            _ => RegType::Class,
+        };
+        let known = alias.name(binder, oid.into()) != oid.to_string();
+        if matches!(own_kind, Secured::Table | Secured::Sequence | Secured::Type) && !known {
             return Ok(None);
         }
         let secret = oid == 1260;
@@ -558,4 +587,143 @@ fn has_role(binder: &Binder, args: &[ScalarValue]) -> Result<ScalarValue, SqlErr
         };
     }
     Ok(ScalarValue::Boolean(Some(found)))
+}
+
+/// `enabled_roles`, `applicable_roles` and, of those that the role may give to others, `administrable_role_authorizations`.
+pub(super) fn own_roles(binder: &Binder, view: &str) -> Vec<Row> {
+    let rights = binder.rights();
+    let all = all(binder);
+    let enabled =
+        |role: u32| rights.acting.superuser || binder.snapshot.memberships(rights.acting.role, true).contains(&role);
+    if view == "enabled_roles" {
+        let own = all.iter().filter(|role| enabled(role.oid));
+        return own.map(|role| row! { "role_name": role.name.as_str() }).collect();
+    }
+    let mut out = Vec::new();
+    for member in all.iter().filter(|role| enabled(role.oid)) {
+        for of in &member.member_of {
+            if view == "applicable_roles" || of.admin {
+                out.push(row! {
+                    "grantee": member.name.as_str(),
+                    "role_name": name(binder, of.role),
+                    "is_grantable": if of.admin { "YES" } else { "NO" },
+                });
+            }
+        }
+    }
+    out
+}
+
+/// Who may do something with objects of a kind: grants, each with whether it may be passed on.
+fn granted(binder: &Binder, kind: Secured, oid: u32, right: u32, everybody: bool) -> Vec<Row> {
+    let all = binder.snapshot.grants(kind, oid).into_iter();
+    let shown = all.filter(|grant| grant.rights & right != 0 && concerns(binder, grant));
+    let shown = shown.filter(|grant| everybody || grant.grantee != EVERYBODY || kind != Secured::Table);
+    let row = |grant: Grant| {
+        row! {
+            "grantor": name(binder, grant.grantor),
+            "grantee": grantee(binder, grant.grantee),
+            "is_grantable": if is_grantable(binder, oid, &grant, right) { "YES" } else { "NO" },
+        }
+    };
+    shown.map(row).collect()
+}
+
+/// `usage_privileges`: of domains and sequences.
+pub(super) fn usage_privileges(binder: &Binder, database: &str, everybody: bool) -> Vec<Row> {
+    let mut out = Vec::new();
+    let mut add = |kind: Secured, word: &'static str, oid: u32, schema: &str, name: &str| {
+        for mut row in granted(binder, kind, oid, privilege::USAGE, everybody) {
+            row.extend(row! {
+                "object_catalog": database,
+                "object_schema": schema,
+                "object_name": name,
+                "object_type": word,
+                "privilege_type": "USAGE",
+            });
+            out.push(row);
+        }
+    };
+    for object in binder.snapshot.objects().values() {
+        if let Object::Domain(of) = object {
+            add(Secured::Type, "DOMAIN", of.oid, &of.schema_name, &of.name);
+        }
+    }
+    for sequence in relations(binder).filter_map(Relation::as_sequence) {
+        // As PostgreSQL has it: those of which anything has been granted.
+        let said = binder
+            .snapshot
+            .rights(sequence.oid)
+            .is_some_and(|own| own.grants.is_some());
+        if said && !sequence.owner.as_ref().is_some_and(|owner| owner.identity) {
+            add(
+                Secured::Sequence,
+                "SEQUENCE",
+                sequence.oid,
+                &sequence.schema_name,
+                &sequence.name,
+            );
+        }
+    }
+    out
+}
+
+/// `udt_privileges`: of composite types, and of the types of rows.
+pub(super) fn type_privileges(binder: &Binder, database: &str, everybody: bool) -> Vec<Row> {
+    let mut out = Vec::new();
+    let mut add = |oid: u32, schema: &str, name: &str, owner: Option<u32>| {
+        let rows = match owner {
+            None => granted(binder, Secured::Type, oid, privilege::USAGE, everybody),
+            Some(owner) => grants_at_first(Secured::Type, 0, owner)
+                .into_iter()
+                .filter(|grant| concerns(binder, grant))
+                .map(|grant| {
+                    row! {
+                        "grantor": self::name(binder, grant.grantor),
+                        "grantee": grantee(binder, grant.grantee),
+                        "is_grantable": if grant.grantee == owner { "YES" } else { "NO" },
+                    }
+                })
+                .collect(),
+        };
+        for mut row in rows {
+            row.extend(row! {
+                "udt_catalog": database,
+                "udt_schema": schema,
+                "udt_name": name,
+                "privilege_type": "TYPE USAGE",
+            });
+            out.push(row);
+        }
+    };
+    for object in binder.snapshot.objects().values() {
+        if let Object::Composite(of) = object {
+            add(of.oid, &of.schema_name, &of.name, None);
+        }
+    }
+    for relation in relations(binder).filter(|relation| types::has_row_type(relation)) {
+        let owner = binder.snapshot.owner(relation.oid());
+        add(relation.oid(), relation.schema_name(), relation.name(), Some(owner));
+    }
+    out
+}
+
+/// `routine_privileges`.
+pub(super) fn routine_privileges(binder: &Binder, database: &str, everybody: bool) -> Vec<Row> {
+    let mut out = Vec::new();
+    for of in super::procs::functions(binder) {
+        for mut row in granted(binder, Secured::Function, of.oid, privilege::EXECUTE, everybody) {
+            row.extend(row! {
+                "specific_catalog": database,
+                "specific_schema": of.schema_name.as_str(),
+                "specific_name": super::routines::specific_name(of),
+                "routine_catalog": database,
+                "routine_schema": of.schema_name.as_str(),
+                "routine_name": of.name.as_str(),
+                "privilege_type": "EXECUTE",
+            });
+            out.push(row);
+        }
+    }
+    out
 }

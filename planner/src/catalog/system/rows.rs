@@ -129,6 +129,16 @@ pub(super) fn schema(columns: &[(&str, &str)]) -> SchemaRef {
     Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
 }
 
+/// The columns of a view in a list of views: a line has a view's name and those of its columns, behind which a type stands
+/// after a colon where it is not text.
+pub(super) fn listed(list: &'static str, view: &str) -> Option<Vec<(&'static str, &'static str)>> {
+    let line = list
+        .lines()
+        .find_map(|line| line.strip_prefix(view)?.strip_prefix(' '))?;
+    let column = |word: &'static str| word.split_once(':').unwrap_or((word, "text"));
+    Some(line.split(' ').map(column).collect())
+}
+
 fn column(field: &Field, rows: &[Row]) -> Result<ArrayRef> {
     let values = rows.iter().map(|row| {
         let given = row
@@ -145,6 +155,13 @@ fn column(field: &Field, rows: &[Row]) -> Result<ArrayRef> {
         return Ok(cast(&plain, field.data_type())?);
     }
     ScalarValue::iter_to_array(values)
+}
+
+/// What a row has in a column of this type; NULL where it has nothing.
+pub(super) fn value_of(row: &Row, column: &str, data_type: &DataType) -> ScalarValue {
+    let given = row.iter().find(|(name, _)| *name == column).map(|(_, value)| value);
+    let found = scalar(&Field::new(column, data_type.clone(), true), given);
+    found.unwrap_or(ScalarValue::Null)
 }
 
 fn scalar(field: &Field, value: Option<&Value>) -> Result<ScalarValue> {

@@ -201,11 +201,13 @@ fn domain(binder: &Binder, of: &Arc<Domain>) -> Row {
         binder,
         (of.oid, &of.schema_name, &of.name),
         row! {
-            "typlen": -1_i64,
+            "typlen": names::length(of.base),
+            "typbyval": (1..=8).contains(&names::length(of.base)) && names::length(of.base) != 6,
             "typtype": "d",
             "typcategory": category,
             "typinput": "domain_in",
             "typreceive": "domain_recv",
+            "typcollation": if of.base.is_collated() { 100_i64 } else { 0 },
             "typnotnull": of.not_null,
             "typbasetype": base.unwrap_or_else(|| of.base.oid()),
             "typtypmod": i64::from(of.base.typmod()),
@@ -268,13 +270,18 @@ pub(super) fn oid(binder: &Binder, name: &str) -> Option<u32> {
         let relation = binder.names().textual(name).ok()?;
         has_row_type(relation).then(|| relation.oid())
     };
-    found
-        .or_else(of_rows)
-        .or_else(|| array_of(binder, name.strip_prefix('_')?))
+    let of_items = || {
+        let mut parts = split(name);
+        let last = parts.pop()?;
+        parts.push(last.strip_prefix('_')?.to_string());
+        let quoted: Vec<String> = parts.iter().map(|part| quote::name(part)).collect();
+        array_of(binder, &quoted.join("."))
+    };
+    found.or_else(of_rows).or_else(of_items)
 }
 
 /// The name of a type, as `format_type` writes it.
-pub(super) fn name(binder: &Binder, oid: i64) -> Option<String> {
+pub(crate) fn name(binder: &Binder, oid: i64) -> Option<String> {
     let rows_of = relations(binder).filter(|relation| has_row_type(relation));
     let rows_of = rows_of.map(|relation| (relation.oid(), relation.schema_name(), relation.name()));
     let types = binder.snapshot.objects().values().filter_map(identity);
@@ -312,6 +319,18 @@ pub(crate) fn identity(object: &Object) -> Option<(u32, &str, &str)> {
         Object::Range(of, true) => Some((of.multirange_oid, &of.schema_name, &of.multirange_name)),
         _ => None,
     }
+}
+
+/// The type of the items of a type of arrays that is of this database.
+pub(super) fn element_of(binder: &Binder, array: u32) -> Option<u32> {
+    binder.snapshot.objects().values().find_map(|object| {
+        let own = match object {
+            Object::Enum(of) => of.array_oid,
+            Object::Composite(of) => of.array_oid,
+            other => array_of_ranges(other)?.0,
+        };
+        (own == array && own != 0).then(|| identity(object).map(|(oid, ..)| oid))?
+    })
 }
 
 /// The oid of a domain by its schema and name.

@@ -315,7 +315,7 @@ impl ScalarUDFImpl for SessionFunction {
                     let lenient = missing_ok
                         .as_ref()
                         .is_some_and(|f| f.is_valid(row) && f.as_boolean().value(row));
-                    match self.facts.settings.get(name) {
+                    match self.facts.settings.get_after(&self.facts.assignments.lock(), name) {
                         Some(value) => Ok(Some(value)),
                         None if lenient => Ok(None),
                         None => Err(to_datafusion(unrecognized(name))),

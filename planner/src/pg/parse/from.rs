@@ -1,8 +1,9 @@
 //! Spellings around FROM and INTO that the parser does not know.
 
 use crate::pg::error::{Result, SqlError, state};
+use crate::pg::tokens::words::NO_COLUMN;
 use crate::pg::walk::VisitMut;
-use datafusion::sql::sqlparser::ast::{self, Select, SelectInto, SetExpr, Statement, VisitorMut};
+use datafusion::sql::sqlparser::ast::{self, Expr, Select, SelectInto, SelectItem, SetExpr, Statement, VisitorMut};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -205,6 +206,18 @@ pub(super) fn select_into(statement: &mut Statement) -> Result<()> {
     if let Statement::Query(query) = statement
         && let Some(into) = leftmost(&mut query.body).and_then(|select| select.into.take())
     {
+        if let Some(select) = leftmost(&mut query.body) {
+            let is_mark = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(Expr::Identifier(name)) if name.value == NO_COLUMN);
+            select.projection.retain(|item| !is_mark(item));
+            if select.projection.is_empty() && select.from.is_empty() {
+                // One row, as of any SELECT without FROM.
+                if let Some(mut row) = super::parse_query("SELECT")?
+                    && let Some(one) = leftmost(&mut row.body)
+                {
+                    select.from = std::mem::take(&mut one.from);
+                }
+            }
+        }
         let mut created = table_as(&into)?;
         if let Statement::CreateTable(create) = &mut created {
             create.name = into.name;

@@ -1,4 +1,6 @@
 //! The settings that have an effect or that drivers ask for.
+//!
+//! More than 400 lines because it is a table of settings, a few lines each.
 
 use super::check::Check;
 use super::{SERVER_VERSION, SERVER_VERSION_NUM};
@@ -22,6 +24,9 @@ const fn known(name: &'static str, default: &'static str, check: Check, report: 
         about,
     }
 }
+
+/// Whether rows are those that other servers have checked.
+pub(crate) const REPLICATION_ROLE: &str = "session_replication_role";
 
 const ISOLATION: Check = Check::OneOf(&["read committed", "read uncommitted", "repeatable read", "serializable"]);
 
@@ -246,6 +251,13 @@ pub(super) static KNOWN: &[Known] = &[
         Check::Any,
         false,
         "Schemas in which names are looked up.",
+    ),
+    known(
+        REPLICATION_ROLE,
+        "origin",
+        Check::OneOf(&["origin", "replica", "local"]),
+        false,
+        "With replica, foreign keys are neither checked nor followed.",
     ),
     known("server_encoding", "UTF8", Check::Fixed, true, "Always UTF8."),
     known(

@@ -84,6 +84,18 @@ impl Settings {
         }
     }
 
+    /// A value as it is once these are set, which have been checked: name, value, only for the transaction.
+    pub(crate) fn get_after(&self, assigned: &[(String, String, bool)], name: &str) -> Option<String> {
+        if assigned.is_empty() {
+            return self.get(name);
+        }
+        let mut settings = self.clone();
+        for (name, value, _) in assigned {
+            let _ = settings.set(name, value);
+        }
+        settings.get(name)
+    }
+
     /// Sets a value after its check. `Ok(false)`: the name is unknown, and kept only because clients set such things.
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<bool> {
         let Some(known) = find(name) else {
@@ -188,6 +200,12 @@ impl Settings {
     pub(crate) fn current_user(&self, connected: &str) -> String {
         let told = self.get("role").filter(|name| name != "none");
         told.unwrap_or_else(|| self.session_user(connected))
+    }
+
+    /// Whether rows are written as another server has checked them.
+    pub(crate) fn is_replica(&self) -> bool {
+        let own = self.values.set().get(known::REPLICATION_ROLE);
+        own.is_some_and(|own| own == "replica")
     }
 
     pub(crate) fn is_on(&self, name: &str) -> bool {

@@ -3,7 +3,7 @@
 use super::known::{Known, find};
 
 /// Settings that superusers alone may change: those that PostgreSQL keeps for them, and what a role may use.
-const OF_SUPERUSERS: [&str; 11] = [
+const OF_SUPERUSERS: [&str; 12] = [
     "auto_explain.log_analyze",
     "auto_explain.log_min_duration",
     "compute_query_id",
@@ -12,6 +12,7 @@ const OF_SUPERUSERS: [&str; 11] = [
     "pg_stat_statements.track",
     "pg_stat_statements.track_planning",
     "pg_stat_statements.track_utility",
+    "session_replication_role",
     "tenon.query_memory_limit",
     "tenon.role_concurrency",
     "tenon.role_memory_limit",

@@ -25,6 +25,16 @@ pub(super) fn mark(tokens: &mut Vec<TokenWithSpan>) {
     if !creates && !says(tokens, 0, &["alter"]) {
         return;
     }
+    if (1..4).any(|place| says(tokens, place, &["table"])) {
+        included(tokens);
+    }
+    let places = solid(tokens);
+    let says = |tokens: &[TokenWithSpan], place: usize, words: &[&str]| {
+        words
+            .iter()
+            .enumerate()
+            .all(|(at, word)| places.get(place + at).is_some_and(|at| is(&tokens[*at], &[word])))
+    };
     let mut taken: Vec<usize> = Vec::new();
     let mut truths: Vec<usize> = Vec::new();
     for place in 1..places.len() {
@@ -63,6 +73,31 @@ pub(super) fn mark(tokens: &mut Vec<TokenWithSpan>) {
     }
     if creates {
         recursive_view(tokens);
+    }
+}
+
+/// `UNIQUE (a) INCLUDE (b)`: the parser has a place for a comment there, which PostgreSQL has not.
+fn included(tokens: &mut Vec<TokenWithSpan>) {
+    loop {
+        let places = solid(tokens);
+        let token = |place: usize| places.get(place).map(|at| &tokens[*at].token);
+        let found = (1..places.len()).find(|place| {
+            is(&tokens[places[*place]], &["include"])
+                && token(place - 1) == Some(&Token::RParen)
+                && token(place + 1) == Some(&Token::LParen)
+        });
+        let Some(found) = found else { return };
+        let Some(end) = (found..places.len()).find(|place| token(*place) == Some(&Token::RParen)) else {
+            return;
+        };
+        let columns: Vec<String> = (found + 2..end).filter_map(token).map(ToString::to_string).collect();
+        let span = tokens[places[found]].span;
+        let made = |token| TokenWithSpan { token, span };
+        let comment = [
+            made(Token::make_keyword("COMMENT")),
+            made(Token::SingleQuotedString(columns.join(" ").replace(" , ", ","))),
+        ];
+        tokens.splice(places[found]..=places[end], comment);
     }
 }
 

@@ -10,7 +10,7 @@ pub(crate) mod merge;
 pub(crate) mod only;
 pub(crate) mod sets;
 mod temporal;
-mod words;
+pub(crate) mod words;
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Word};

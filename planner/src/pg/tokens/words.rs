@@ -128,6 +128,9 @@ pub(super) fn cast_rows(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
+/// What stands before INTO in a SELECT of nothing.
+pub(crate) const NO_COLUMN: &str = "\u{1}no column";
+
 /// `SELECT`, `SELECT WHERE ...`, `SELECT UNION ...`: a SELECT of nothing has one row, which the parser finds in a FROM.
 pub(super) fn select_nothing(tokens: &mut Vec<TokenWithSpan>) {
     let solid: Vec<usize> = (0..tokens.len()).filter(|at| is_solid(&tokens[*at])).collect();
@@ -150,6 +153,21 @@ pub(super) fn select_nothing(tokens: &mut Vec<TokenWithSpan>) {
         is(&tokens[solid[*place]], &["select"]) && nothing && !named(*place)
     });
     let bare: Vec<usize> = bare.map(|place| solid[place]).collect();
+    // `SELECT INTO t`: what stands there is taken out again.
+    let into = (0..solid.len()).filter(|place| {
+        let next = solid.get(place + 1).copied();
+        let end = solid.get(place + 2).copied();
+        let is_target = end.is_some_and(|at| matches!(tokens[at].token, Token::Word(_)));
+        is(&tokens[solid[*place]], &["select"])
+            && next.is_some_and(|at| is(&tokens[at], &["into"]))
+            && is_target
+            && !named(*place)
+    });
+    let into: Vec<usize> = into.map(|place| solid[place]).collect();
+    for at in into.into_iter().rev() {
+        let span = tokens[at].span;
+        tokens.insert(at + 1, name(NO_COLUMN, span));
+    }
     for at in bare.into_iter().rev() {
         let span = tokens[at].span;
         let made = |token| TokenWithSpan { token, span };

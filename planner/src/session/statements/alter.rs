@@ -3,8 +3,8 @@
 use super::constraints;
 use super::role::rights;
 use super::{
-    check_constraints, column, create, declared, defaults, owner, partition, references, residence, row_types,
-    sequence_texts, view, view_texts,
+    check_constraints, column, create, declared, defaults, keys, owner, partition, references, residence, row_types,
+    sequence_texts, triggers, view, view_texts,
 };
 use crate::catalog::bind::{Target, fold};
 use crate::pg::error::{Result, SqlError, state};
@@ -53,7 +53,7 @@ pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome>
         match (action, &relation) {
             (Action::SetSchema(_) | Action::OwnerTo(_), _) => {}
             (_, Relation::Partition(own)) => {
-                partition::alter::action(session, own, &mut place, action)?;
+                partition::alter::action(session, own, &mut place, action).await?;
                 continue;
             }
             _ => {}
@@ -75,6 +75,8 @@ pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome>
                 residence::set(session, &relation, &place, parameter, value.as_deref())?;
             }
             Action::OwnerTo(to) => owner::relation_to(session, &relation, to)?,
+            Action::Triggers(on, which) => triggers::switch(session, &relation, *on, which)?,
+            Action::Rule(name) => return Err(triggers::no_rule(&fold(name), &relation)),
             Action::Nothing => {}
             Action::Unsupported(what) => return Err(SqlError::unsupported(format!("{} {what}", alter.kind.tag()))),
         }
@@ -305,12 +307,20 @@ async fn one(
             let cascade = *drop_behavior == Some(DropBehavior::Cascade);
             let what = format!("constraint {own} on table {name}");
             references::release_index(session, relation.oid(), &own, &what, cascade)?;
+            let state_now = session.state();
+            let key = state_now
+                .table(schema, name)
+                .and_then(|table| table.definition().primary_key.clone());
+            let is_key = key.is_some_and(|key| key.name == own);
             if !transaction.lock().drop_constraint(schema, name, &own)? {
                 let message = format!("constraint \"{own}\" of relation \"{name}\" does not exist");
                 if !*if_exists {
                     return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
                 }
                 session.notice(format!("{message}, skipping"));
+            }
+            if is_key {
+                keys::release_views(session, place, &what, cascade)?;
             }
         }
         AlterTableOperation::AddConstraint {
@@ -331,6 +341,7 @@ async fn one(
 
 async fn constraint_added(session: &mut Session, place: &Target, constraint: &TableConstraint) -> Result<()> {
     let Target { schema, name } = place;
+    keys::included(session, place, constraint)?;
     match constraint {
         TableConstraint::Unique(unique) => {
             let unique = constraints::unique(&unique.columns, unique.name.as_ref(), unique.nulls_distinct)?;
@@ -341,6 +352,8 @@ async fn constraint_added(session: &mut Session, place: &Target, constraint: &Ta
             let columns = key.columns.iter().map(create::key_column).collect::<Result<Vec<_>>>()?;
             add_primary_key(session, schema, name, columns, key.name.as_ref().map(fold)).await
         }
+        TableConstraint::PrimaryKeyUsingIndex(of) => keys::adopt_index(session, place, of, true),
+        TableConstraint::UniqueUsingIndex(of) => keys::adopt_index(session, place, of, false),
         other => Err(SqlError::unsupported(format!("constraint {other}"))),
     }
 }

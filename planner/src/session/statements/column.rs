@@ -76,6 +76,7 @@ pub(super) async fn add(session: &mut Session, place: &Target, column: ColumnDef
     }
     row_types::refuse_itself(before.oid(), &place.name, column.sql_type)?;
     row_types::refuse_values(session, before.oid(), &column)?;
+    session.binder().check_usage_by([&column])?;
     let mut columns = before.definition().columns.clone();
     columns.push(column.clone());
     if column.generated == Some(Generated::Stored) {
@@ -142,6 +143,7 @@ pub(super) async fn change(session: &mut Session, place: &Target, column: &str, 
         ColumnChange::Nothing => {}
         ColumnChange::Type { data_type, using } => {
             partition::refuse_change_of_key(&session.binder(), definition, column, "alter")?;
+            session.binder().check_usage_of(data_type)?;
             retype(session, place, at, data_type, using.as_deref()).await?;
         }
         ColumnChange::AddIdentity { always, options } => {

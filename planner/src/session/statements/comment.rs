@@ -1,7 +1,9 @@
 //! COMMENT ON: kept with the object's oid.
 
+use super::function;
 use super::role::rights;
 use crate::catalog::bind::{fold, parts};
+use crate::catalog::rights::refused;
 use crate::catalog::system::type_identity;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
@@ -13,6 +15,12 @@ use tenon_storage::{Check, Object, ObjectKey, TableVersion};
 
 pub(super) fn on(session: &mut Session, comment: &Comment) -> Result<Outcome> {
     session.check_writable("COMMENT")?;
+    if let Commented::Database(name) = &comment.on
+        && super::grant::database(session, name).is_err()
+    {
+        let message = format!("database \"{name}\" does not exist");
+        session.warn(state::INVALID_CATALOG_NAME, message);
+    }
     if let Commented::Constraint { name, table } = &comment.on
         && let Some((table, checks)) = with_check(session, name, table, comment.text.as_deref())?
     {
@@ -55,6 +63,21 @@ fn check_owner(session: &Session, on: &Commented, oid: u32) -> Result<()> {
     match (on, state_now.relation_by_oid(oid)) {
         (_, Some(relation)) => rights.check_owner(relation),
         (Commented::Schema(name), None) => rights.check_owner_of(oid, "schema", &super::last(name)),
+        (Commented::Function(_, name, _), None) => rights.check_owner_of(oid, "function", &parts(name).join(".")),
+        (Commented::Database(name), None) => rights.check_owner_of(oid, "database", name),
+        (Commented::Role(_), None) if !rights.acting.superuser => {
+            let may = state_now
+                .roles()
+                .any(|own| own.oid == rights.acting.role && own.create_role)
+                && !state_now.is_superuser(oid);
+            match may {
+                true => Ok(()),
+                false => Err(refused(match state_now.is_superuser(oid) {
+                    true => "must be superuser",
+                    false => "must have CREATEROLE privilege",
+                })),
+            }
+        }
         (Commented::Domain(name), None) => rights.check_owner_of(oid, "type", &super::last(name)),
         (Commented::Type(of), None) => rights.check_owner_of(oid, "type", &of.to_string()),
         (Commented::Index(name), None) => match session.binder().names().index(name)? {
@@ -153,6 +176,49 @@ fn place(session: &Session, on: &Commented) -> Result<Option<(u32, u32)>> {
             }
             of => Some((binder.sql_type(of)?.oid(), 0)),
         },
+        Commented::Function(word, name, arguments) => {
+            let found = function::named(session, name, arguments.as_deref())?;
+            if *word == "procedure" {
+                let message = format!("{} is not a procedure", found.name.replace(", ", ","));
+                return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message));
+            }
+            Some((found.oid, 0))
+        }
+        Commented::Role(name) => Some((super::role::oid(session, name, false)?, 0)),
+        Commented::Database(name) => match super::grant::database(session, name) {
+            Ok(found) => Some((found.oid, 0)),
+            // As PostgreSQL, for scripts that were made of another database.
+            Err(_) => None,
+        },
+        Commented::DomainConstraint { name, domain } => {
+            let shown = parts(domain).join(".");
+            let Some(found) = super::domain::find(&binder, domain) else {
+                let message = format!("type \"{shown}\" does not exist");
+                return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
+            };
+            if !found.checks.iter().any(|(own, _)| own == name) {
+                let message = format!("constraint \"{name}\" for domain {shown} does not exist");
+                return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
+            }
+            None
+        }
+        Commented::OfRelation(word, name, relation) => {
+            let relation = names.relation(relation)?;
+            let of = if *word == "rule" { "relation" } else { "table" };
+            let message = format!("{word} \"{name}\" for {of} \"{}\" does not exist", relation.name());
+            return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
+        }
+        Commented::Absent(word, name) => {
+            let shown = if *word == "large object" {
+                name.clone()
+            } else {
+                format!("\"{name}\"")
+            };
+            return Err(SqlError::new(
+                state::UNDEFINED_OBJECT,
+                format!("{word} {shown} does not exist"),
+            ));
+        }
         Commented::Other => None,
     })
 }

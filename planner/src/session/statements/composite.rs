@@ -46,7 +46,8 @@ fn check_type(binder: &Binder, column: &str, data_type: &DataType) -> Result<()>
         let message = format!("column \"{column}\" has pseudo-type unknown");
         return Err(SqlError::new(state::INVALID_TABLE_DEFINITION, message));
     }
-    binder.field_of_type(data_type).map(|_| ())
+    binder.field_of_type(data_type)?;
+    binder.check_usage_of(data_type)
 }
 
 fn key(composite: &Composite) -> ObjectKey {
@@ -170,6 +171,12 @@ pub(super) async fn alter(session: &mut Session, before: &Arc<Composite>, change
         }
         _ => return Err(SqlError::unsupported("this form of ALTER TYPE")),
     }
+    put_anew(session, before, next).await
+}
+
+/// Puts a type in the place of what it was, perhaps under another name.
+pub(super) async fn put_anew(session: &mut Session, before: &Arc<Composite>, next: Composite) -> Result<()> {
+    let binder = session.binder();
     if key(&next) != key(before) {
         let taken = session.state().relation(&next.schema_name, &next.name).is_some();
         if taken || session.state().objects().contains_key(&key(&next)) {

@@ -17,7 +17,7 @@ use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::ExprSchemable;
 use datafusion::physical_plan::PhysicalExpr;
-use datafusion::sql::sqlparser::ast::{self, Ident, IndexColumn, NullsDistinctOption, VisitorMut};
+use datafusion::sql::sqlparser::ast::{self, Ident, IndexColumn, IndexOption, NullsDistinctOption, VisitorMut};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use tenon_storage::datetime::shown;
@@ -309,6 +309,29 @@ pub(super) fn unique(columns: &[IndexColumn], name: Option<&Ident>, nulls: Nulls
         nulls_not_distinct: nulls == NullsDistinctOption::NotDistinct,
         ..unique_index(columns, name.map(fold))
     })
+}
+
+/// What a key says of columns that are to lie in its index, too: they must be there.
+pub(super) fn included<'c>(
+    session: &mut Session,
+    options: &[IndexOption],
+    columns: impl Iterator<Item = &'c str> + Clone,
+) -> Result<()> {
+    for option in options {
+        let IndexOption::Comment(listed) = option else { continue };
+        for name in listed.split(',') {
+            let name = match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
+                Some(quoted) => quoted.replace("\"\"", "\""),
+                None => name.to_lowercase(),
+            };
+            if !columns.clone().any(|own| own == name) {
+                let message = format!("column \"{name}\" named in key does not exist");
+                return Err(SqlError::new(state::UNDEFINED_COLUMN, message));
+            }
+        }
+        session.warn(SqlState("01000"), super::index::NO_INCLUDE);
+    }
+    Ok(())
 }
 
 /// The index of a UNIQUE constraint.

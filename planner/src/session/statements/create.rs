@@ -8,10 +8,13 @@ use crate::catalog::files;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::numeric::declared::is_declared;
 use crate::pg::outcome::Outcome;
+use crate::pg::parse::NO_DATA;
 use crate::session::{Prepared, Session, run};
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::ScalarValue;
-use datafusion::sql::sqlparser::ast::{self, CreateTable, Expr, IndexColumn, ObjectName, TableConstraint};
+use datafusion::sql::sqlparser::ast::{
+    self, CreateTable, Expr, IndexColumn, ObjectName, PrimaryKeyConstraint, TableConstraint, UniqueConstraint,
+};
 use std::sync::Arc;
 use tenon_storage::{ColumnDef, Generated, OnCommit, SqlType, TableDef, TableVersion};
 
@@ -98,11 +101,18 @@ pub(super) async fn table(
         Some(_) if create.partition_by.is_some() => {
             Err(SqlError::new(state::SYNTAX_ERROR, "syntax error at or near \"AS\""))
         }
-        Some(query) => create_as(session, prepared, create, place, query, params).await,
+        Some(query) => {
+            let created = create_as(session, prepared, create, place, query, params).await?;
+            Ok(match create.without_rowid == NO_DATA {
+                true => Outcome::Command(tag.into()),
+                false => created,
+            })
+        }
         None => {
             let (mut definition, mut taken) = definition(session, create, &place)?;
             let foreign_keys = std::mem::take(&mut taken.foreign_keys);
             definition.on_commit = on_commit;
+            session.binder().check_usage_by(&definition.columns)?;
             if let Some(clause) = &create.partition_by {
                 divide(session, &mut definition, &place.name, clause)?;
             }
@@ -174,6 +184,7 @@ async fn create_as(
             column.sql_type = SqlType::Numeric;
         }
     }
+    session.binder().check_usage_by(&columns)?;
     let definition = TableDef {
         columns,
         on_commit: on_commit(session, create, &place)?,
@@ -290,6 +301,12 @@ fn definition(session: &mut Session, create: &CreateTable, place: &Target) -> Re
         generated::check(&session.binder(), &definition.columns, column)?;
     }
     for constraint in &create.constraints {
+        if let TableConstraint::PrimaryKey(PrimaryKeyConstraint { index_options, .. })
+        | TableConstraint::Unique(UniqueConstraint { index_options, .. }) = constraint
+        {
+            let columns = definition.columns.iter().map(|own| own.name.as_str());
+            constraints::included(session, index_options, columns)?;
+        }
         match constraint {
             TableConstraint::PrimaryKey(key) => {
                 one_key(&definition)?;

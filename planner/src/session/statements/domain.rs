@@ -44,6 +44,7 @@ pub(super) fn create(session: &mut Session, declared: &CreateDomain) -> Result<O
     session.check_writable("CREATE DOMAIN")?;
     let place = create::target(session, &declared.name, false)?;
     let binder = session.binder();
+    binder.check_usage_of(&declared.data_type)?;
     let inner = binder.domain_of(&declared.data_type);
     let base = match &inner {
         Some(inner) => inner.base,
@@ -172,6 +173,16 @@ pub(super) async fn alter(session: &mut Session, name: &ObjectName, action: &Dom
         verify_rows(session, &domain).await?;
     }
     Ok(Outcome::Command("ALTER DOMAIN".into()))
+}
+
+/// Moves a domain to another schema.
+pub(super) fn move_to(session: &Session, domain: &Domain, schema: &str) -> Result<()> {
+    let next = Domain {
+        schema_name: schema.to_string(),
+        ..domain.clone()
+    };
+    rename(session, domain, &next)?;
+    put(session, next)
 }
 
 /// The columns that were declared with a domain: schema, table and column.

@@ -70,7 +70,7 @@ pub(super) fn release_column(session: &mut Session, place: &Target, column: &str
 }
 
 /// Drops views on which others may depend.
-fn drop_views(session: &mut Session, views: Vec<(String, String)>) -> Result<()> {
+pub(super) fn drop_views(session: &mut Session, views: Vec<(String, String)>) -> Result<()> {
     for (schema, view) in views {
         if let Some(relation) = session.state().relation(&schema, &view) {
             session.notice(format!("drop cascades to {} {view}", relation.kind()));

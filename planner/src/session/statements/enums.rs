@@ -142,8 +142,31 @@ pub(super) async fn alter(session: &mut Session, name: &ObjectName, change: &Typ
         TypeChange::Other => return Err(SqlError::unsupported("this form of ALTER TYPE")),
     }
     let next = EnumType::register(of.oid, of.array_oid, &schema, &own_name, labels);
+    put_anew(session, of, next, change).await?;
+    done
+}
+
+/// Moves an enum to another schema.
+pub(super) async fn move_to(
+    session: &mut Session,
+    of: &'static EnumType,
+    schema: &str,
+    change: &TypeChange,
+) -> Result<()> {
+    let next = EnumType::register(of.oid, of.array_oid, schema, &of.name, of.labels.clone());
+    put_anew(session, of, next, change).await
+}
+
+/// Puts a version of a type in the place of the one before, perhaps under another name.
+async fn put_anew(
+    session: &mut Session,
+    of: &'static EnumType,
+    next: &'static EnumType,
+    change: &TypeChange,
+) -> Result<()> {
+    let (schema, own_name) = (&next.schema_name, &next.name);
     if key(next) != key(of) {
-        let taken = session.state().relation(&schema, &own_name).is_some();
+        let taken = session.state().relation(schema, own_name).is_some();
         if taken || session.state().objects().contains_key(&key(next)) {
             let message = format!("type \"{own_name}\" already exists");
             return Err(SqlError::new(state::DUPLICATE_OBJECT, message));
@@ -154,8 +177,7 @@ pub(super) async fn alter(session: &mut Session, name: &ObjectName, change: &Typ
         .transaction()?
         .lock()
         .put_object(key(next), Some(Object::Enum(next)));
-    replace(session, of, next, change).await?;
-    done
+    replace(session, of, next, change).await
 }
 
 /// A label with its place in the order, as PostgreSQL numbers them: between its neighbours, or all anew where no number is

@@ -1,19 +1,21 @@
 //! CREATE and DROP FUNCTION. In the language SQL: one query, put in the place of each call (`bind::inline`). Functions in
 //! PL/pgSQL are kept, so that scripts that create them run on, and refused where they are called.
 
-use super::create;
 use super::grant::Thing;
 use super::role::rights;
-use crate::catalog::bind::{argument_type, overloads, parts, undefined_function};
+use super::{create, function_alter};
+use crate::catalog::bind::{Binder, argument_type, overloads, parsed_type, parts, undefined_function};
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::outcome::Outcome;
 use crate::pg::parse::definition::CreateFunction;
 use crate::pg::parse::{parse, parse_expression};
 use crate::pg::statement::Kind;
 use crate::session::Session;
-use datafusion::sql::sqlparser::ast::{Expr, ObjectName, Statement};
+use datafusion::sql::sqlparser::ast::{DataType, Expr, ObjectName, Statement};
 use std::sync::Arc;
-use tenon_storage::{Function, FunctionResult, Object, ObjectKey};
+use tenon_storage::{
+    Function, FunctionArgument, FunctionOptions, FunctionParameter, FunctionResult, Object, ObjectKey,
+};
 
 pub(super) fn create(session: &mut Session, declared: &CreateFunction) -> Result<Outcome> {
     let what = match (declared.is_procedure, declared.language.as_deref()) {
@@ -48,6 +50,15 @@ pub(super) fn create(session: &mut Session, declared: &CreateFunction) -> Result
         return wrong("no function body specified");
     };
     check_types(session, declared, &returns)?;
+    if declared.options.repeated {
+        return Err(function_alter::repeated());
+    }
+    let is_set = matches!(returns, FunctionResult::Set(_) | FunctionResult::Table(_));
+    let mut options = FunctionOptions {
+        one_row: declared.returns.is_none(),
+        ..FunctionOptions::default()
+    };
+    function_alter::apply(&mut options, &declared.options, is_set)?;
     let language = declared.language.clone().unwrap_or_default();
     if language == "sql" {
         check_body(body, &returns)?;
@@ -63,7 +74,7 @@ pub(super) fn create(session: &mut Session, declared: &CreateFunction) -> Result
         name: place.name.clone(),
         arguments: arguments.clone(),
     };
-    let transaction = session.transaction()?;
+    let (binder, transaction) = (session.binder(), session.transaction()?);
     let mut transaction = transaction.lock();
     let before = transaction.state().objects().get(&key).cloned();
     if before.is_some() && !declared.or_replace {
@@ -74,19 +85,54 @@ pub(super) fn create(session: &mut Session, declared: &CreateFunction) -> Result
         Some(Object::Function(before)) => before.oid,
         _ => transaction.new_oid(),
     };
+    let in_full = |declared: &str| in_full(&binder, declared);
     let function = Function {
         oid,
         schema_name: place.schema,
         name: place.name,
-        arguments: declared.arguments.clone(),
-        returns,
+        arguments: declared
+            .arguments
+            .iter()
+            .map(|own| FunctionArgument {
+                sql_type: in_full(&own.sql_type),
+                ..own.clone()
+            })
+            .collect(),
+        returns: match &returns {
+            FunctionResult::Scalar(of) => FunctionResult::Scalar(in_full(of)),
+            FunctionResult::Set(of) => FunctionResult::Set(in_full(of)),
+            FunctionResult::Table(columns) => {
+                let columns = columns.iter().map(|(name, of)| (name.clone(), in_full(of)));
+                FunctionResult::Table(columns.collect())
+            }
+        },
         language,
         body: body.clone(),
-        strict: declared.strict,
-        volatility: declared.volatility,
+        strict: declared.options.strict.unwrap_or_default(),
+        volatility: declared.options.volatility.unwrap_or('v'),
+        parameters: match declared.parameters.iter().all(|own| own.mode == 'i') {
+            true => Vec::new(),
+            false => declared
+                .parameters
+                .iter()
+                .map(|own| FunctionParameter {
+                    sql_type: in_full(&own.sql_type),
+                    ..own.clone()
+                })
+                .collect(),
+        },
+        options,
     };
     transaction.put_object(key, Some(Object::Function(Arc::new(function))));
     Ok(Outcome::Command("CREATE FUNCTION".into()))
+}
+
+/// A type as it is found whatever the search path is.
+fn in_full(binder: &Binder, declared: &str) -> String {
+    match parsed_type(declared) {
+        Ok(of @ (DataType::Custom(..) | DataType::Array(_))) => binder.declared_in_full(&of),
+        _ => declared.to_string(),
+    }
 }
 
 /// All types must be known.
@@ -98,7 +144,10 @@ fn check_types(session: &Session, declared: &CreateFunction, returns: &FunctionR
             return Ok(());
         }
         match parse_expression(&format!("NULL::{name}"))? {
-            Expr::Cast { data_type, .. } => binder.field_of_type(&data_type).map(drop),
+            Expr::Cast { data_type, .. } => {
+                binder.field_of_type(&data_type)?;
+                binder.check_usage_of(&data_type)
+            }
             _ => Err(SqlError::new(
                 state::UNDEFINED_OBJECT,
                 format!("type \"{name}\" does not exist"),
@@ -157,9 +206,14 @@ pub(super) fn thing(key: &ObjectKey, object: &Object) -> Option<Thing> {
 /// The one function of a name, of any arguments where none are given.
 pub(super) fn named(session: &Session, name: &ObjectName, arguments: Option<&[String]>) -> Result<Thing> {
     let mut given = parts(name);
+    let written = given.join(".");
     let last = given.pop().unwrap_or_default();
     let schemas = match given.pop() {
-        Some(schema) => vec![schema],
+        Some(schema) => {
+            let binder = session.binder();
+            binder.rights().check_schema(&schema, tenon_storage::privilege::USAGE)?;
+            vec![schema]
+        }
         None => session.binder().facts.path.clone(),
     };
     let arguments = arguments.map(|types| types.iter().map(|own| argument_type(own)).collect::<Vec<_>>());
@@ -174,8 +228,8 @@ pub(super) fn named(session: &Session, name: &ObjectName, arguments: Option<&[St
         }
         (None, _) => {
             let message = match &arguments {
-                Some(arguments) => undefined_function(&last, arguments).message,
-                None => format!("could not find a function named \"{last}\""),
+                Some(arguments) => undefined_function(&written, arguments).message,
+                None => format!("could not find a function named \"{written}\""),
             };
             Err(SqlError::new(state::UNDEFINED_FUNCTION, message))
         }

@@ -5,6 +5,7 @@
 use super::{function, membership, role};
 use crate::catalog::bind::{Binder, parts};
 use crate::catalog::rights::{denied, refused};
+use crate::catalog::system::{is_array, type_identity, type_oid};
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::outcome::Outcome;
 use crate::pg::parse::definition::RoleName;
@@ -72,18 +73,9 @@ pub(super) fn database(session: &Session, name: &str) -> Result<Thing> {
 pub(super) fn of_type(session: &Session, name: &ObjectName) -> Result<Thing> {
     let binder = session.binder();
     let shown = parts(name).join(".");
-    let found = binder
-        .domain(name)
-        .map(|own| (own.oid, own.schema_name.clone(), own.name.clone()))
-        .or_else(|| {
-            binder
-                .enum_named(name)
-                .map(|own| (own.oid, own.schema_name.clone(), own.name.clone()))
-        })
-        .or_else(|| {
-            let own = binder.composite(name)?;
-            Some((own.oid, own.schema_name.clone(), own.name.clone()))
-        });
+    let found = binder.type_named(parts(name), |object| {
+        type_identity(object).map(|(oid, schema, name)| (oid, schema.to_string(), name.to_string()))
+    });
     let (oid, schema, name) = found.ok_or_else(|| {
         let message = format!("type \"{shown}\" does not exist");
         SqlError::new(state::UNDEFINED_OBJECT, message)
@@ -95,6 +87,25 @@ pub(super) fn of_type(session: &Session, name: &ObjectName) -> Result<Thing> {
         name,
         word: "type",
     })
+}
+
+/// The same as GRANT names it: types of arrays have no rights of their own, and those of the system keep theirs.
+fn granted_type(session: &Session, name: &ObjectName) -> Result<Thing> {
+    let error = match of_type(session, name) {
+        Err(error) => error,
+        found => return found,
+    };
+    let (binder, shown) = (session.binder(), parts(name).join("."));
+    match type_oid(&binder, &shown) {
+        None => Err(error),
+        Some(oid) if is_array(&binder, oid) => {
+            let hint = "Set the privileges of the element type instead.";
+            Err(SqlError::new(INVALID_GRANT, "cannot set privileges of array types").hint(hint))
+        }
+        Some(_) => Err(SqlError::unsupported(
+            "GRANT ON TYPE of the system or of the rows of a table",
+        )),
+    }
 }
 
 /// A statement's rights as bits: those on the whole, and those on columns.
@@ -169,9 +180,22 @@ fn things(session: &Session, on: &On) -> Result<(Vec<Thing>, &'static str)> {
             let found = names.iter().map(|name| database(session, name));
             (found.collect::<Result<_>>()?, "database")
         }
-        On::Types(names) => {
-            let found = names.iter().map(|name| of_type(session, name));
+        On::Types(types) => {
+            let found = types.iter().map(|name| granted_type(session, name));
             (found.collect::<Result<_>>()?, "type")
+        }
+        On::Domains(names) => {
+            let found = names.iter().map(|name| {
+                let found = of_type(session, name)?;
+                match binder.domain(name) {
+                    Some(_) => Ok(found),
+                    None => {
+                        let message = format!("\"{}\" is not a domain", found.name);
+                        Err(SqlError::new(state::WRONG_OBJECT_TYPE, message))
+                    }
+                }
+            });
+            (found.collect::<Result<_>>()?, "domain")
         }
         On::Functions(names) => {
             let found = names

@@ -41,6 +41,9 @@ const OWN_CLASSES: [&str; 20] = [
 /// Operator classes that order bytes as Tenon does anyway.
 const PATTERN_CLASSES: [&str; 3] = ["text_pattern_ops", "varchar_pattern_ops", "bpchar_pattern_ops"];
 
+/// What is told of INCLUDE.
+pub(super) const NO_INCLUDE: &str = "INCLUDE has no effect: queries read columns where these are";
+
 pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Result<Outcome> {
     let tag = || Ok(Outcome::Command("CREATE INDEX".into()));
     session.check_writable("CREATE INDEX")?;
@@ -81,8 +84,7 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
                 return Err(SqlError::new(state::UNDEFINED_COLUMN, message));
             }
         }
-        let told = "INCLUDE has no effect: queries read columns where these are";
-        session.warn(SqlState("01000"), told);
+        session.warn(SqlState("01000"), NO_INCLUDE);
     }
     let (schema, table) = (table.definition().schema_name.clone(), table.name().to_string());
     rights(session, &snapshot).check_schema(&schema, privilege::CREATE)?;

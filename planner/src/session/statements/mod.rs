@@ -24,6 +24,8 @@ mod enums;
 mod explain;
 mod for_update;
 mod function;
+mod function_alter;
+mod function_texts;
 mod generated;
 mod grant;
 mod index;
@@ -32,6 +34,7 @@ mod insert;
 mod insert_fields;
 mod kept_checks;
 mod kept_setting;
+mod keys;
 mod like;
 mod materialized;
 mod membership;
@@ -58,12 +61,15 @@ pub(crate) use cursor::CursorRows;
 pub(crate) use kept_checks::KeptChecks;
 pub(crate) use query::{at_once, found};
 mod schema;
+mod schema_name;
 mod sequence;
 mod sequence_texts;
 mod set;
 mod stars;
+mod stored_texts;
 mod table_locks;
 pub(crate) mod text_rows;
+mod triggers;
 mod type_dependents;
 mod types;
 mod unique;
@@ -275,6 +281,13 @@ async fn define(session: &mut Session, definition: &Definition) -> Result<Outcom
         } => sequence::alter(session, name, options, *if_exists),
         Definition::Do { language, body } => anonymous::run(session, language, body).await,
         Definition::CreateFunction(function) => function::create(session, function),
+        Definition::AlterFunction {
+            tag,
+            name,
+            arguments,
+            change,
+        } => function_alter::alter(session, tag, name, arguments.as_deref(), change),
+        Definition::RenameSchema(from, to) => schema_name::rename(session, from, to).await,
         Definition::DropFunction { if_exists, names } => function::drop_all(session, names, *if_exists),
         Definition::CreateDomain(domain) => domain::create(session, domain),
         Definition::AlterDomain { name, action } => domain::alter(session, name, action).await,

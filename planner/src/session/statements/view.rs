@@ -26,6 +26,7 @@ pub(super) fn view(session: &mut Session, create: &CreateView) -> Result<Outcome
     let plan = query::plan(&binder, &source, &[])?;
     let given: Vec<String> = create.columns.iter().map(|column| fold(&column.name)).collect();
     let columns = columns_of(session.columns(&plan)?.as_arrow(), &given)?;
+    session.binder().check_usage_by(&columns)?;
     let fields: Vec<_> = columns
         .iter()
         .map(|column| column.sql_type.field(&column.name, true))

@@ -6,6 +6,7 @@ mod parse;
 use anyhow::Context;
 use std::net::IpAddr;
 use std::path::Path;
+use tenon_planner::ConnectionRule;
 use tenon_planner::error::{Result, SqlError, state};
 
 /// The rules of a file.
@@ -117,6 +118,11 @@ impl Hba {
         Ok(Self { rules })
     }
 
+    /// The rules as `pg_hba_file_rules` shows them.
+    pub fn shown(&self) -> Vec<ConnectionRule> {
+        self.rules.iter().map(Rule::shown).collect()
+    }
+
     /// What a connection must prove. 28000 for who is not let in.
     pub fn method(&self, peer: &Peer, wanted: &Wanted<'_>) -> Result<Method> {
         let about = || {
@@ -153,6 +159,43 @@ impl Hba {
 }
 
 impl Rule {
+    fn shown(&self) -> ConnectionRule {
+        let shown = |names: &[Name]| names.iter().map(Name::shown).collect();
+        let (address, netmask) = match self.addresses {
+            Addresses::All => ("all".to_string(), None),
+            Addresses::Network { address, bits } => {
+                let mask: IpAddr = match address {
+                    IpAddr::V4(_) => IpAddr::V4(u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0).into()),
+                    IpAddr::V6(_) => IpAddr::V6(u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0).into()),
+                };
+                (address.to_string(), Some(mask.to_string()))
+            }
+        };
+        let certificate = self.certificate.map(|of| match of {
+            CertificateOf::Anybody => "clientcert=verify-ca".to_string(),
+            CertificateOf::User => "clientcert=verify-full".to_string(),
+        });
+        ConnectionRule {
+            line: self.line,
+            kind: match self.transport {
+                Transport::Any => "host",
+                Transport::Tls => "hostssl",
+                Transport::Plain => "hostnossl",
+            },
+            databases: shown(&self.databases),
+            users: shown(&self.users),
+            address,
+            netmask,
+            method: match self.method {
+                Method::Trust => "trust",
+                Method::Reject => "reject",
+                Method::Scram => "scram-sha-256",
+                Method::Certificate => "cert",
+            },
+            options: certificate.into_iter().collect(),
+        }
+    }
+
     fn fits(&self, peer: &Peer, wanted: &Wanted<'_>) -> bool {
         let transport = match self.transport {
             Transport::Any => true,
@@ -167,6 +210,16 @@ impl Rule {
 }
 
 impl Name {
+    fn shown(&self) -> String {
+        match self {
+            Self::All => "all".into(),
+            Self::Is(name) => name.clone(),
+            Self::SameUser => "sameuser".into(),
+            Self::SameRole => "samerole".into(),
+            Self::MemberOf(role) => format!("+{role}"),
+        }
+    }
+
     fn is_database(&self, wanted: &Wanted<'_>) -> bool {
         match self {
             Self::All => true,

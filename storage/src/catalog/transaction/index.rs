@@ -125,6 +125,25 @@ impl Transaction {
         Ok(())
     }
 
+    /// Has a unique index be a constraint's, or with `primary` the primary key's; its columns are NOT NULL then.
+    pub fn adopt_index(&mut self, schema: &str, table: &str, name: &str, primary: bool) -> Result<()> {
+        self.redefine(schema, table, |definition| {
+            let at = definition.indexes.iter().position(|index| index.name == name);
+            let at = at.ok_or_else(|| StorageError::undefined_table(name))?;
+            match primary {
+                true => {
+                    let index = definition.indexes.remove(at);
+                    definition.primary_key = Some(Index {
+                        kind: IndexKind::Primary,
+                        ..index
+                    });
+                }
+                false => definition.indexes[at].kind = IndexKind::Constraint,
+            }
+            Ok(())
+        })
+    }
+
     /// Refuses a unique index where rows of the table are equal already.
     pub(super) fn check_rows_there(
         &self,

@@ -178,6 +178,7 @@ impl Transaction {
         !(self.objects.is_empty()
             && self.schemas_created.is_empty()
             && self.schemas_dropped.is_empty()
+            && self.schemas_replaced.is_empty()
             && self.touched.iter().all(rows_alone))
     }
 
@@ -249,6 +250,13 @@ impl Transaction {
                 }
                 _ => return Err(StorageError::serialization()),
             }
+        }
+        for name in &self.schemas_replaced {
+            let is_left = next.schema(name).is_some_and(|schema| schema.is_empty());
+            match self.state.schema(name).filter(|_| is_left) {
+                Some(own) => next.schemas.insert(name.clone(), Arc::new(SchemaEntry::new(own.oid))),
+                None => return Err(StorageError::serialization()),
+            };
         }
         for relation in finals {
             let table = relation.as_table();

@@ -16,6 +16,7 @@ mod references;
 mod rights;
 mod row_locks;
 mod rows;
+mod schemas;
 mod views;
 
 pub use claims::Claimed;
@@ -32,7 +33,6 @@ use super::moves::Removed;
 use super::objects::{Object, ObjectKey};
 use super::partition::Partition;
 use super::rights::Secured;
-use super::schema::SchemaEntry;
 use super::sequence::Sequence;
 use super::state::{DatabaseState, PUBLIC, Relation, View};
 use super::table::{TableDefinition, TableVersion};
@@ -79,6 +79,8 @@ pub struct Transaction {
     objects: BTreeMap<ObjectKey, Option<Object>>,
     schemas_created: BTreeSet<String>,
     schemas_dropped: BTreeSet<String>,
+    /// Those whose names are another schema's now.
+    schemas_replaced: BTreeSet<String>,
     references: references::References,
     /// Whose is what it makes.
     creator: u32,
@@ -97,6 +99,7 @@ impl Transaction {
             objects: BTreeMap::new(),
             schemas_created: BTreeSet::new(),
             schemas_dropped: BTreeSet::new(),
+            schemas_replaced: BTreeSet::new(),
             references: Default::default(),
             creator: super::roles::BOOTSTRAP,
             process: 0,
@@ -117,61 +120,8 @@ impl Transaction {
         !(self.touched.is_empty()
             && self.objects.is_empty()
             && self.schemas_created.is_empty()
-            && self.schemas_dropped.is_empty())
-    }
-
-    pub fn create_schema(&mut self, name: &str) -> Result<()> {
-        if self.state.schema(name).is_some() {
-            let message = format!("schema \"{name}\" already exists");
-            return Err(StorageError::new(ErrorKind::DuplicateSchema, message));
-        }
-        // One that the transaction dropped comes back as it was: others see no change.
-        let oid = match self.schemas_dropped.remove(name) {
-            true => self.base.schema(name).map(|schema| schema.oid),
-            false => {
-                self.schemas_created.insert(name.to_string());
-                None
-            }
-        };
-        let entry = SchemaEntry::new(oid.unwrap_or_else(|| self.database.new_oid()));
-        let oid = entry.oid;
-        self.state_mut().change_meaning();
-        self.state_mut().schemas.insert(name.to_string(), Arc::new(entry));
-        self.own(Secured::Schema, oid, 0);
-        Ok(())
-    }
-
-    /// Drops an empty schema, or with `cascade` any.
-    pub fn drop_schema(&mut self, name: &str, cascade: bool) -> Result<()> {
-        let schema = self
-            .state
-            .schema(name)
-            .cloned()
-            .ok_or_else(|| StorageError::undefined_schema(name))?;
-        if !schema.is_empty() && !cascade {
-            let message = format!("cannot drop schema {name} because other objects depend on it");
-            let detail: Vec<_> = schema
-                .relations()
-                .map(|r| format!("{} depends on schema {name}", describe(r)))
-                .collect();
-            return Err(StorageError::new(ErrorKind::DependentObjects, message)
-                .detail(detail.join("\n"))
-                .hint("Use DROP ... CASCADE to drop the dependent objects too."));
-        }
-        for relation in schema.relations().map(Relation::name) {
-            // A table takes its sequences with it.
-            if self.state.relation(name, relation).is_some() {
-                self.drop_relation(name, relation)?;
-            }
-        }
-        self.drop_objects_of(name);
-        self.disown(schema.oid);
-        self.state_mut().change_meaning();
-        self.state_mut().schemas.remove(name);
-        if !self.schemas_created.remove(name) {
-            self.schemas_dropped.insert(name.to_string());
-        }
-        Ok(())
+            && self.schemas_dropped.is_empty()
+            && self.schemas_replaced.is_empty())
     }
 
     pub fn create_table(&mut self, schema: &str, name: &str, def: TableDef) -> Result<Arc<TableVersion>> {

@@ -53,6 +53,7 @@ pub(super) struct References {
     /// SET CONSTRAINTS ALL, and what followed it for single constraints.
     all_deferred: Option<bool>,
     deferred: BTreeMap<u32, bool>,
+    is_replica: bool,
 }
 
 impl Transaction {
@@ -71,6 +72,38 @@ impl Transaction {
         })?;
         self.root_changed(references)?;
         Ok(oid)
+    }
+
+    /// ENABLE or DISABLE TRIGGER ALL of a table: of those that look after its foreign keys and such that reference it.
+    pub fn switch_references(&mut self, oid: u32, on: bool) -> Result<()> {
+        let concerned = |table: &&Arc<TableVersion>| {
+            let definition = table.definition();
+            let own = definition.oid == oid && !definition.foreign_keys.is_empty();
+            own || definition.foreign_keys.iter().any(|key| key.references == oid)
+        };
+        let tables = self.state.relations().filter_map(|relation| relation.as_table());
+        let tables: Vec<Arc<TableVersion>> = tables.filter(concerned).cloned().collect();
+        for table in tables {
+            let definition = table.definition();
+            self.redefine(&definition.schema_name, &definition.name, |next| {
+                let is_own = next.oid == oid;
+                for key in &mut next.foreign_keys {
+                    key.unchecked = if is_own { !on } else { key.unchecked };
+                    key.unfollowed = if key.references == oid { !on } else { key.unfollowed };
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Whether rows are written as they are copied from elsewhere: foreign keys are neither checked nor followed.
+    pub fn is_replica(&self) -> bool {
+        self.references.is_replica
+    }
+
+    pub fn set_replica(&mut self, is_replica: bool) {
+        self.references.is_replica = is_replica;
     }
 
     /// VALIDATE CONSTRAINT; the rows there are the caller's to check.

@@ -5,10 +5,12 @@ mod regcasts;
 mod subqueries;
 
 use crate::catalog::bind::fold;
+use crate::pg::parse::select;
 use crate::pg::walk::VisitMut;
 use crate::pg::walk::{null, taken};
 use datafusion::sql::sqlparser::ast::{
-    self, AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Statement, Value, VisitorMut,
+    self, AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Statement, TableFactor, Value,
+    VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -21,6 +23,40 @@ struct Respeller;
 
 impl VisitorMut for Respeller {
     type Break = ();
+
+    /// `FROM pg_partition_tree(c.oid) AS p`: of what each row of another table is divided into.
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table {
+            name,
+            args: Some(args),
+            alias: Some(alias),
+            ..
+        } = factor
+            && let [FunctionArg::Unnamed(FunctionArgExpr::Expr(of))] = args.args.as_slice()
+            && name
+                .0
+                .last()
+                .and_then(|part| part.as_ident())
+                .is_some_and(|own| fold(own) == "pg_partition_tree")
+            && is_column(of)
+        {
+            let column = |(name, _): &(&str, &str)| ast::SelectItem::ExprWithAlias {
+                expr: call(
+                    "unnest",
+                    vec![call(&super::functions::tree_list(name), vec![of.clone()])],
+                ),
+                alias: ast::Ident::new(*name),
+            };
+            let columns = super::partitions::TREE.iter().map(column).collect();
+            *factor = TableFactor::Derived {
+                lateral: true,
+                subquery: select::query(columns, Vec::new(), None),
+                alias: Some(alias.clone()),
+                sample: None,
+            };
+        }
+        ControlFlow::Continue(())
+    }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         match expr {
@@ -39,12 +75,6 @@ impl VisitorMut for Respeller {
                 let mut args = arguments(function);
                 args.truncate(1);
                 *expr = call("unnest", vec![call(super::functions::SUBSCRIPTS, args)]);
-            }
-            // An oidvector, which is text here.
-            Expr::Function(function) if is_named(function, "unnest") && of_arguments(function) => {
-                let mut args = arguments(function);
-                args.push(Expr::Value(Value::SingleQuotedString(" ".into()).into()));
-                *expr = call("unnest", vec![call("string_to_array", args)]);
             }
             Expr::Function(function) if is_named(function, "_pg_expandarray") => {
                 let args = arguments(function);
@@ -175,13 +205,4 @@ fn call(name: &str, args: Vec<Expr>) -> Expr {
         over: None,
         within_group: Vec::new(),
     })
-}
-
-/// Whether the argument is the column of a function's argument types.
-fn of_arguments(function: &Function) -> bool {
-    match arguments(function).as_slice() {
-        [Expr::Identifier(name)] => fold(name) == "proargtypes",
-        [Expr::CompoundIdentifier(parts)] => parts.last().is_some_and(|name| fold(name) == "proargtypes"),
-        _ => false,
-    }
 }

@@ -121,6 +121,12 @@ pub(super) fn rewrite(expr: &mut Expr) {
         {
             **right = Expr::Value(Value::SingleQuotedString("-".into()).into());
         }
+        if is_function_name(left) {
+            show(right);
+        }
+        if is_function_name(right) {
+            show(left);
+        }
         let is_oid = |expr: &Expr| matches!(expr, Expr::Function(Function { name, .. }) if is_named(name, &oid));
         if is_type_name(left) && is_oid(right) {
             looked_up(left);
@@ -165,10 +171,10 @@ pub(super) fn rewrite(expr: &mut Expr) {
     } else if let Some(alias) = alias_of(data_type) {
         let operand = taken(operand.as_mut());
         // The regproc columns of system tables hold names.
-        let function = if alias == RegType::Proc {
-            reg_name(alias)
-        } else {
-            reg_oid(alias)
+        let is_text = matches!(&operand, Expr::Value(_));
+        let function = match alias {
+            RegType::Proc | RegType::Procedure if !is_text => reg_name(alias),
+            _ => reg_oid(alias),
         };
         *expr = call(&function, vec![operand]);
     }
@@ -217,6 +223,7 @@ fn show(expr: &mut Expr) {
                 RegType::Class,
                 RegType::Type,
                 RegType::Proc,
+                RegType::Procedure,
                 RegType::Namespace,
                 RegType::Role,
             ];

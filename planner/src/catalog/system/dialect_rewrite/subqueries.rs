@@ -9,9 +9,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
-/// System tables without rows, whose columns are arrays that policies and memberships are listed in; and the function that
-/// lists the options of foreign data, of which there are none.
-const EMPTY_TABLES: &[&str] = &["pg_auth_members", "pg_policy", "pg_options_to_table"];
+/// A system table without rows, whose columns are arrays that policies are listed in; and the function that lists the options of
+/// foreign data, of which there are none.
+const EMPTY_TABLES: &[&str] = &["pg_policy", "pg_options_to_table"];
 
 /// The column of pg_publication_rel, a table without rows, that `\d` spreads out by its subscripts.
 const PUBLISHED: &str = "prattrs";

@@ -9,14 +9,14 @@ use super::each_row;
 use super::session::Facts;
 use crate::pg::error::{Result as SqlResult, SqlError, canceled, state};
 use crate::pg::errors::to_datafusion;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanBuilder, StringViewBuilder};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanBuilder, Int64Array, StringViewBuilder};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
+use datafusion::common::plan_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
-    Volatility,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use locks::Span;
 use std::sync::Arc;
@@ -81,22 +81,43 @@ pub(crate) fn mode_name(mode: LockMode) -> &'static str {
     }
 }
 
+/// Keys as numbers.
+fn numbers(given: &ArrayRef, of: &str) -> Result<ArrayRef> {
+    let Some(texts) = given.as_string_view_opt() else {
+        return Ok(cast(given, &DataType::Int64)?);
+    };
+    let number = |text: Option<&str>| {
+        let Some(text) = text else { return Ok(None) };
+        let fits = |number: i64| of == "bigint" || i32::try_from(number).is_ok();
+        match text.trim().parse::<i64>() {
+            Ok(number) if fits(number) => Ok(Some(number)),
+            // A number, of which there are none so large.
+            known
+                if known.is_ok()
+                    || text.trim().bytes().all(|byte| byte.is_ascii_digit()) && !text.trim().is_empty() =>
+            {
+                let message = format!("value \"{text}\" is out of range for type {of}");
+                Err(to_datafusion(SqlError::new(state::NUMERIC_VALUE_OUT_OF_RANGE, message)))
+            }
+            _ => {
+                let message = format!("invalid input syntax for type {of}: \"{text}\"");
+                Err(to_datafusion(SqlError::new(
+                    state::INVALID_TEXT_REPRESENTATION,
+                    message,
+                )))
+            }
+        }
+    };
+    let numbers = texts.iter().map(number).collect::<Result<Int64Array>>()?;
+    Ok(Arc::new(numbers))
+}
+
 /// The function of that name, for one statement.
 pub(super) fn function(facts: &Arc<Facts>, name: &str) -> Option<Arc<ScalarUDF>> {
     let (name, kind, mode) = *FUNCTIONS.iter().find(|(own, ..)| *own == name)?;
-    let exact = TypeSignature::Exact;
-    let (int4, int8) = (DataType::Int32, DataType::Int64);
     let signature = match kind {
         Kind::UnlockAll => Signature::nullary(Volatility::Volatile),
-        // A number that is written is an int8 here.
-        _ => Signature::one_of(
-            vec![
-                exact(vec![int8.clone()]),
-                exact(vec![int4.clone(), int4]),
-                exact(vec![int8.clone(), int8]),
-            ],
-            Volatility::Volatile,
-        ),
+        _ => Signature::user_defined(Volatility::Volatile),
     };
     Some(Arc::new(ScalarUDF::new_from_impl(Advisory {
         facts: facts.clone(),
@@ -123,6 +144,20 @@ impl ScalarUDFImpl for Advisory {
 
     fn signature(&self) -> &Signature {
         &self.signature
+    }
+
+    /// One key or two, of integers or of literals that have no type yet.
+    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        use DataType::{Int8, Int16, Int32, Int64, Null, Utf8, Utf8View};
+        let key = |of: &DataType| match of {
+            Int8 | Int16 | Int32 | Int64 | Null => Ok(Int64),
+            Utf8 | Utf8View => Ok(Utf8View),
+            other => plan_err!("{other} is no key of a lock"),
+        };
+        match given.len() {
+            1 | 2 => given.iter().map(key).collect(),
+            number => plan_err!("{number} keys of a lock"),
+        }
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
@@ -154,7 +189,8 @@ impl ScalarUDFImpl for Advisory {
         let rows = args.number_rows;
         let arrays = args.args.iter().map(|given| given.to_array(rows));
         let arrays = arrays.collect::<Result<Vec<ArrayRef>>>()?;
-        let numbers = arrays.iter().map(|array| Ok(cast(array, &DataType::Int64)?));
+        let of = if arrays.len() == 1 { "bigint" } else { "integer" };
+        let numbers = arrays.iter().map(|array| numbers(array, of));
         let numbers = numbers.collect::<Result<Vec<ArrayRef>>>()?;
         let mut done: Vec<Option<bool>> = Vec::with_capacity(rows);
         for row in 0..rows {

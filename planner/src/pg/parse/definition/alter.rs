@@ -50,9 +50,21 @@ pub(crate) enum Action {
     /// SET or RESET of a table's tenon.device, or of another parameter of that namespace.
     Parameter(String, Option<String>),
     OwnerTo(super::RoleName),
+    /// ENABLE or (false) DISABLE of triggers.
+    Triggers(bool, Triggers),
+    /// ENABLE or DISABLE of a rule.
+    Rule(Ident),
     /// Accepted: it changes how PostgreSQL stores or guards rows, not what they are.
     Nothing,
     Unsupported(String),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Triggers {
+    All,
+    /// All but those of foreign keys.
+    User,
+    Named(Ident),
 }
 
 #[derive(Clone, Debug)]
@@ -124,6 +136,9 @@ fn action(parser: &mut Parser<'_>) -> Result<Action, ParserError> {
     if take_words(parser, &["owner", "to"]) {
         return super::role::name(parser).map(Action::OwnerTo);
     }
+    if let Some(change) = switch(parser)? {
+        return Ok(change);
+    }
     let harmless: [&[&str]; 7] = [
         &["cluster", "on"],
         &["set", "without", "cluster"],
@@ -165,11 +180,9 @@ fn action(parser: &mut Parser<'_>) -> Result<Action, ParserError> {
     if let Some(change) = super::partition::action(parser)? {
         return Ok(change);
     }
-    let refused: [(&[&str], &str); 10] = [
+    let refused: [(&[&str], &str); 8] = [
         (&["inherit"], "INHERIT"),
         (&["no", "inherit"], "NO INHERIT"),
-        (&["enable", "trigger"], "ENABLE TRIGGER"),
-        (&["disable", "trigger"], "DISABLE TRIGGER"),
         (&["enable"], "ENABLE"),
         (&["disable"], "DISABLE"),
         (&["force"], "FORCE ROW LEVEL SECURITY"),
@@ -191,6 +204,34 @@ fn action(parser: &mut Parser<'_>) -> Result<Action, ParserError> {
     parser
         .parse_alter_table_operation()
         .map(|known| Action::Known(Box::new(known)))
+}
+
+/// `{ENABLE [REPLICA | ALWAYS] | DISABLE} {TRIGGER {ALL | USER | name} | RULE name}`, and what takes row security away, of which
+/// there is none.
+fn switch(parser: &mut Parser<'_>) -> Result<Option<Action>, ParserError> {
+    let off = take_words(parser, &["disable", "row", "level", "security"])
+        || take_words(parser, &["no", "force", "row", "level", "security"]);
+    if off {
+        return Ok(Some(Action::Nothing));
+    }
+    let on = super::is_word(parser, "enable");
+    let by = usize::from(on && (super::is_word_at(parser, 1, "replica") || super::is_word_at(parser, 1, "always")));
+    let is_rule = super::is_word_at(parser, 1 + by, "rule");
+    if !on && !super::is_word(parser, "disable") || !is_rule && !super::is_word_at(parser, 1 + by, "trigger") {
+        return Ok(None);
+    }
+    (0..2 + by).for_each(|_| {
+        parser.next_token();
+    });
+    if is_rule {
+        return parser.parse_identifier().map(|name| Some(Action::Rule(name)));
+    }
+    let which = match by {
+        0 if take_words(parser, &["all"]) => Triggers::All,
+        0 if take_words(parser, &["user"]) => Triggers::User,
+        _ => Triggers::Named(parser.parse_identifier()?),
+    };
+    Ok(Some(Action::Triggers(on, which)))
 }
 
 /// `SET (name [= value], ...)` or `RESET (name, ...)`: only those of the namespace `tenon` change anything.

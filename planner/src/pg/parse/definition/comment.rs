@@ -1,7 +1,9 @@
 //! `COMMENT ON object IS 'text'`.
 
-use super::take_words;
+use super::{RoleName, take_words};
+use crate::pg::names::fold;
 use datafusion::sql::sqlparser::ast::{DataType, ObjectName, Value};
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
@@ -25,9 +27,32 @@ pub(crate) enum Commented {
     },
     Domain(ObjectName),
     Type(DataType),
-    /// Kept nowhere: databases, roles and others that Tenon has one of, or none.
+    /// With the word for it, and the types of its arguments where they are given.
+    Function(&'static str, ObjectName, Option<Vec<String>>),
+    Role(RoleName),
+    Database(String),
+    DomainConstraint {
+        name: String,
+        domain: ObjectName,
+    },
+    /// A rule, trigger or policy of a relation: its kind and name.
+    OfRelation(&'static str, String, ObjectName),
+    /// What nobody has here: its kind, and its name.
+    Absent(&'static str, String),
+    /// Kept nowhere: what every server has.
     Other,
 }
+
+/// Kinds of objects of which there are none.
+const ABSENT: [(&[&str], &str); 7] = [
+    (&["statistics"], "statistics object"),
+    (&["publication"], "publication"),
+    (&["subscription"], "subscription"),
+    (&["server"], "server"),
+    (&["foreign", "data", "wrapper"], "foreign-data wrapper"),
+    (&["event", "trigger"], "event trigger"),
+    (&["large", "object"], "large object"),
+];
 
 /// Parses from the word ON.
 pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Comment, ParserError> {
@@ -51,19 +76,49 @@ pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Comment, ParserError> {
     } else if take_words(parser, &["type"]) {
         Commented::Type(parser.parse_data_type()?)
     } else if take_words(parser, &["constraint"]) {
-        let name = crate::pg::names::fold(&parser.parse_identifier()?);
+        let name = fold(&parser.parse_identifier()?);
         if !take_words(parser, &["on"]) {
             let next = parser.peek_token();
             return parser.expected("ON", next);
         }
-        let table = match take_words(parser, &["domain"]) {
-            true => {
-                skip_to_is(parser);
-                None
+        match take_words(parser, &["domain"]) {
+            true => Commented::DomainConstraint {
+                name,
+                domain: parser.parse_object_name(false)?,
+            },
+            false => Commented::Constraint {
+                name,
+                table: parser.parse_object_name(false)?,
+            },
+        }
+    } else if let Some(word) = ["function", "procedure", "routine"]
+        .into_iter()
+        .find(|word| take_words(parser, &[word]))
+    {
+        let (name, arguments) = super::function::signature(parser)?;
+        Commented::Function(word, name, arguments)
+    } else if take_words(parser, &["role"]) {
+        Commented::Role(super::role::name(parser)?)
+    } else if take_words(parser, &["database"]) {
+        Commented::Database(fold(&parser.parse_identifier()?))
+    } else if let Some(word) = ["rule", "trigger", "policy"]
+        .into_iter()
+        .find(|word| take_words(parser, &[word]))
+    {
+        let name = fold(&parser.parse_identifier()?);
+        parser.expect_keyword_is(Keyword::ON)?;
+        Commented::OfRelation(word, name, parser.parse_object_name(false)?)
+    } else if take_words(parser, &["foreign", "table"]) {
+        Commented::Relation("foreign table", parser.parse_object_name(false)?)
+    } else if let Some((_, word)) = ABSENT.into_iter().find(|(words, _)| take_words(parser, words)) {
+        let name = match parser.peek_token().token {
+            Token::Number(number, _) => {
+                parser.next_token();
+                number
             }
-            false => Some(parser.parse_object_name(false)?),
+            _ => parser.parse_object_name(false)?.to_string(),
         };
-        table.map_or(Commented::Other, |table| Commented::Constraint { name, table })
+        Commented::Absent(word, name)
     } else {
         skip_to_is(parser);
         Commented::Other

@@ -1,5 +1,6 @@
 //! GRANT, REVOKE, ALTER DEFAULT PRIVILEGES, OWNER TO, REASSIGN OWNED and DROP OWNED.
 
+use super::function::signature;
 use super::role::{self, RoleName};
 use super::{Definition, is_word, is_word_at, setting, take_words};
 use crate::pg::names::fold;
@@ -49,6 +50,7 @@ pub(crate) enum On {
     Schemas(Vec<String>),
     Databases(Vec<String>),
     Types(Vec<ObjectName>),
+    Domains(Vec<ObjectName>),
     /// With the types of the arguments, where they are given.
     Functions(Vec<(ObjectName, Option<Vec<String>>)>),
     AllIn(Secured, Vec<String>),
@@ -122,7 +124,7 @@ fn alter(parser: &mut Parser<'_>) -> Result<Definition, ParserError> {
         "SCHEMA" => Owned::Schema(fold(&parser.parse_identifier()?)),
         "DATABASE" => Owned::Database(fold(&parser.parse_identifier()?)),
         _ => {
-            let (name, arguments) = function(parser)?;
+            let (name, arguments) = signature(parser)?;
             Owned::Function(name, arguments)
         }
     };
@@ -136,6 +138,22 @@ fn alter(parser: &mut Parser<'_>) -> Result<Definition, ParserError> {
     {
         let change = setting::of_database(parser, name.clone())?;
         return Ok(Definition::Role { tag, change });
+    }
+    match of {
+        Owned::Schema(from) if take_words(parser, &["rename", "to"]) => {
+            return Ok(Definition::RenameSchema(from, fold(&parser.parse_identifier()?)));
+        }
+        Owned::Function(name, arguments) => {
+            if let Some(change) = super::function::alter(parser)? {
+                return Ok(Definition::AlterFunction {
+                    tag,
+                    name,
+                    arguments,
+                    change,
+                });
+            }
+        }
+        _ => {}
     }
     while parser.peek_token().token != Token::EOF {
         parser.next_token();
@@ -299,35 +317,21 @@ fn on(parser: &mut Parser<'_>) -> Result<On, ParserError> {
         if take_words(parser, &["database"]) {
             return Ok(On::Databases(words(parser)?));
         }
-        if take_words(parser, &["type"]) || take_words(parser, &["domain"]) {
+        if take_words(parser, &["type"]) {
             return Ok(On::Types(names(parser)?));
+        }
+        if take_words(parser, &["domain"]) {
+            return Ok(On::Domains(names(parser)?));
         }
         if ["function", "procedure", "routine"]
             .iter()
             .any(|word| take_words(parser, &[word]))
         {
-            return Ok(On::Functions(parser.parse_comma_separated(function)?));
+            return Ok(On::Functions(parser.parse_comma_separated(signature)?));
         }
         let _ = take_words(parser, &["table"]);
     }
     Ok(On::Relations(names(parser)?))
-}
-
-/// A function's name, and the types of its arguments in parentheses.
-fn function(parser: &mut Parser<'_>) -> Result<(ObjectName, Option<Vec<String>>), ParserError> {
-    let name = parser.parse_object_name(false)?;
-    if !parser.consume_token(&Token::LParen) {
-        return Ok((name, None));
-    }
-    let mut types = Vec::new();
-    while parser.peek_token().token != Token::RParen {
-        types.push(parser.parse_data_type()?.to_string());
-        if !parser.consume_token(&Token::Comma) {
-            break;
-        }
-    }
-    parser.expect_token(&Token::RParen)?;
-    Ok((name, Some(types)))
 }
 
 fn kind_of_all(parser: &mut Parser<'_>) -> Result<Secured, ParserError> {

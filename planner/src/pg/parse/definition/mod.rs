@@ -13,10 +13,10 @@ pub(crate) mod setting;
 mod types;
 
 pub(crate) use absent::DropAbsent;
-pub(crate) use alter::{Action, Alter, AlterKind, ColumnChange};
+pub(crate) use alter::{Action, Alter, AlterKind, ColumnChange, Triggers};
 pub(crate) use comment::{Comment, Commented};
 pub(crate) use domain::{CreateDomain, DomainAction};
-pub(crate) use function::CreateFunction;
+pub(crate) use function::{CreateFunction, FunctionChange, FunctionChanges};
 pub(crate) use partition::PartitionChange;
 pub(crate) use role::{RoleChange, RoleName, RoleOptions};
 pub(crate) use sequence::SequenceOptions;
@@ -57,6 +57,14 @@ pub(crate) enum Definition {
         body: String,
     },
     CreateFunction(Box<CreateFunction>),
+    AlterFunction {
+        /// `ALTER FUNCTION`
+        tag: String,
+        name: ObjectName,
+        arguments: Option<Vec<String>>,
+        change: FunctionChange,
+    },
+    RenameSchema(String, String),
     DropFunction {
         if_exists: bool,
         /// With the types of the arguments, where they are given.

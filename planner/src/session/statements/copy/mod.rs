@@ -192,7 +192,7 @@ async fn from(
     let destination = Destination {
         place: match session.block() {
             Some(block) => sink::PublishTarget::Block(block.transaction.clone(), session.keeps_snapshot()),
-            None => sink::PublishTarget::Database(session.engine.database().clone()),
+            None => sink::PublishTarget::Database(session.engine.database().clone(), session.settings.is_replica()),
         },
         checks: updatable::checks(session, through.as_ref(), &binder, table.definition())?,
         fill,

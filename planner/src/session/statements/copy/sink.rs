@@ -36,8 +36,8 @@ pub(super) struct Destination {
 pub(super) enum PublishTarget {
     /// In the session's open transaction block; whether that keeps one snapshot.
     Block(Arc<Mutex<Transaction>>, bool),
-    /// At once, in a transaction of their own.
-    Database(Arc<Database>),
+    /// At once, in a transaction of their own; true where foreign keys are not checked.
+    Database(Arc<Database>, bool),
 }
 
 impl Destination {
@@ -71,10 +71,11 @@ impl Destination {
                     transaction.lock().refresh()?;
                 }
             },
-            PublishTarget::Database(database) => {
+            PublishTarget::Database(database, is_replica) => {
                 let mut attempt = 1;
                 loop {
                     let mut transaction = database.begin();
+                    transaction.set_replica(*is_replica);
                     if let Some(wait) = Self::claim(&mut transaction, table_oid, &segments)? {
                         drop(transaction);
                         wait_aside(&self.patience, wait)?;

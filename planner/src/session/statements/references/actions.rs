@@ -74,7 +74,11 @@ pub(in crate::session::statements) async fn follow(
     written: Vec<Arc<Segment>>,
 ) -> Result<()> {
     let oid = replaced.table.oid();
-    let references = session.state().references_to(oid);
+    if session.transaction()?.lock().is_replica() {
+        return Ok(());
+    }
+    let mut references = session.state().references_to(oid);
+    references.retain(|(_, key)| !key.unfollowed);
     let (replaced, written) = (Arc::new(replaced), Arc::new(written));
     for (child, key) in references {
         let Some(columns) = key.referenced_columns(replaced.table.definition()) else {

@@ -212,8 +212,11 @@ pub(in crate::session::statements) fn written(
     let Some(child) = state.table_by_oid(definition.oid) else {
         return Ok(());
     };
+    if transaction.is_replica() {
+        return Ok(());
+    }
     let budget = transaction.database().budget().clone();
-    for key in &child.definition().foreign_keys {
+    for key in child.definition().foreign_keys.iter().filter(|key| !key.unchecked) {
         let constraint = Constraint::of(&state, child, key, &budget)?;
         match replaced.filter(|replaced| !replaced.updated.is_empty()) {
             None => {

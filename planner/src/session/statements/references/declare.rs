@@ -207,6 +207,8 @@ fn resolve(
         deferrable,
         initially_deferred,
         validated,
+        unchecked: false,
+        unfollowed: false,
     })
 }
 

@@ -1,0 +1,98 @@
+//! What calls a function as it gets another name or schema: views, defaults and conditions go on calling it.
+
+use super::stored_texts::{self, Change};
+use crate::catalog::bind::{Binder, created_in};
+use crate::pg::error::{Result, SqlError};
+use crate::session::Session;
+use datafusion::sql::sqlparser::ast::{Expr, FunctionArguments, Ident, ObjectName, TableFactor, VisitorMut};
+use std::ops::ControlFlow;
+use tenon_storage::{Function, quote};
+
+struct Calls<'a> {
+    binder: Binder,
+    before: &'a Function,
+    to: ObjectName,
+    changed: bool,
+    /// A call that may be one of another function of that name.
+    is_open: bool,
+}
+
+impl Calls<'_> {
+    fn call(&mut self, name: &mut ObjectName, given: usize) {
+        let fits = |own: &Function| {
+            let needed = own.arguments.iter().filter(|own| own.default.is_none()).count();
+            (needed..=own.arguments.len()).contains(&given)
+        };
+        let mut meant = self.binder.functions_named(name);
+        meant.retain(|own| fits(own));
+        if !meant.iter().any(|own| own.oid == self.before.oid) {
+            return;
+        }
+        self.is_open |= meant.len() > 1;
+        *name = self.to.clone();
+        self.changed = true;
+    }
+}
+
+impl VisitorMut for Calls<'_> {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Function(call) = expr {
+            let given = match &call.args {
+                FunctionArguments::List(list) => list.args.len(),
+                _ => 0,
+            };
+            self.call(&mut call.name, given);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        match factor {
+            TableFactor::Table {
+                name, args: Some(args), ..
+            } => self.call(name, args.args.len()),
+            TableFactor::Function { name, args, .. } => self.call(name, args.len()),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl Change for Calls<'_> {
+    fn has_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+}
+
+/// A name as it is written.
+pub(super) fn written(name: &str) -> Ident {
+    match quote::identifier(name) == name {
+        true => Ident::new(name),
+        false => Ident::with_quote('"', name),
+    }
+}
+
+/// A function that is about to be renamed or moved.
+pub(super) fn moves(session: &Session, before: &Function, after: &Function) -> Result<()> {
+    let binder = session.binder();
+    let mut to = vec![written(&after.name)];
+    if created_in(&binder.facts.path) != Some(&after.schema_name) {
+        to.insert(0, written(&after.schema_name));
+    }
+    let mut calls = Calls {
+        binder,
+        before,
+        to: ObjectName::from(to),
+        changed: false,
+        is_open: false,
+    };
+    stored_texts::change_all(session, &mut calls)?;
+    match calls.is_open {
+        true => Err(SqlError::unsupported(
+            "another name for one of several functions that take as many arguments, where views or defaults call it,",
+        )),
+        false => Ok(()),
+    }
+}
