@@ -17,6 +17,7 @@ pub fn trials() -> Vec<Trial> {
         trial("copy::files", files),
         trial("copy::in_transaction", in_transaction),
         trial("copy::partitions", partitions),
+        trial("copy::changes", changes),
     ]
 }
 
@@ -322,5 +323,25 @@ async fn partitions() -> Result<()> {
     let refused = receive(&client, "COPY t TO STDOUT").await;
     ensure!(refused.is_err());
     ensure!(value(&client, "SELECT sum(a) FROM t").await? == "6");
+    Ok(())
+}
+
+/// What changes return goes to the client, with queries before them and among those of a query.
+async fn changes() -> Result<()> {
+    let server = Server::start(&[])?;
+    let client = server.connect().await?;
+    client.batch_execute("CREATE TABLE t (a int, b int)").await?;
+    for (copied, expected) in [
+        ("INSERT INTO t VALUES (1, 2), (3, 4) RETURNING a, b", "1\t2\n3\t4\n"),
+        ("WITH d AS (SELECT 5 AS v) INSERT INTO t SELECT v, v FROM d RETURNING a", "5\n"),
+        ("WITH d AS (SELECT 5 AS v) UPDATE t SET b = 6 FROM d WHERE a = v RETURNING a, b", "5\t6\n"),
+        ("WITH d AS (DELETE FROM t WHERE a = 3 RETURNING *) SELECT a * 2, b FROM d", "6\t4\n"),
+        ("WITH d AS (SELECT 1 AS v) DELETE FROM t USING d WHERE a = v RETURNING b", "2\n"),
+        ("WITH d AS (SELECT 7 AS v) SELECT v, a FROM d, t", "7\t5\n"),
+    ] {
+        let sent = receive(&client, &format!("COPY ({copied}) TO STDOUT")).await?;
+        ensure!(sent == expected.as_bytes(), "{copied}");
+    }
+    ensure!(value(&client, "SELECT sum(a) || ' ' || sum(b) FROM t").await? == "5 6");
     Ok(())
 }

@@ -8,6 +8,7 @@ pub(crate) mod cursor;
 pub(crate) mod definition;
 pub(crate) mod from;
 pub(crate) mod identity;
+pub(crate) mod inference;
 pub(crate) mod like;
 mod logic;
 pub(crate) mod overriding;
@@ -150,6 +151,7 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
         Some("INSERT" | "WITH") => overriding::take(&mut tokens),
         _ => None,
     };
+    inference::mark(&mut tokens).map_err(|error| syntax_error(text, &tokens, error))?;
     from::spell_out_table(&mut tokens);
     from::type_names_of_a_query(&mut tokens);
     subscripts::assignments(&mut tokens);

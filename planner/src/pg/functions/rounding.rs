@@ -2,7 +2,7 @@
 //! interface's address is its manufacturer's part.
 
 use crate::pg::numeric::{digits, failed};
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Builder, Float64Array};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Builder};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, Float64Type, Int64Type};
 use datafusion::common::{Result, ScalarValue, plan_err};
@@ -65,8 +65,6 @@ impl ScalarUDFImpl for Rounding {
                     (DataType::Decimal128(..) | DataType::LargeBinary, _) => own.clone(),
                     (_, Some((precision, scale))) => DataType::Decimal128(precision, scale),
                     (DataType::Null, _) => DataType::Decimal128(38, 0),
-                    // PostgreSQL rounds floats to whole numbers alone, but for this there is a clear meaning.
-                    _ if own.is_floating() => DataType::Float64,
                     _ => {
                         return plan_err!(
                             "Failed to coerce arguments to satisfy a call to '{}' function",
@@ -108,7 +106,7 @@ impl ScalarUDFImpl for Rounding {
         };
         let result = match values.data_type() {
             DataType::FixedSizeBinary(_) => super::network::of_manufacturers(&values)?,
-            DataType::Float64 => self.floats(&values, places.as_ref()),
+            DataType::Float64 => self.floats(&values),
             _ => self.numerics(&values, places.as_ref(), args.return_type())?,
         };
         if scalar {
@@ -137,23 +135,14 @@ fn result_type(own: &DataType, places: Option<i64>) -> DataType {
 }
 
 impl Rounding {
-    fn floats(&self, values: &ArrayRef, places: Option<&ArrayRef>) -> ArrayRef {
+    fn floats(&self, values: &ArrayRef) -> ArrayRef {
         let values = values.as_primitive::<Float64Type>();
-        let whole = |value: f64| match self.kind {
+        Arc::new(values.unary::<_, Float64Type>(|value| match self.kind {
             Kind::Round => value.round_ties_even(),
             Kind::Trunc => value.trunc(),
             Kind::Ceil => value.ceil(),
             Kind::Floor => value.floor(),
-        };
-        let Some(places) = places else {
-            return Arc::new(values.unary::<_, Float64Type>(whole));
-        };
-        let places = places.as_primitive::<Int64Type>();
-        let rounded = values.iter().zip(places).map(|(value, places)| {
-            let unit = 10f64.powi(places?.clamp(-400, 400) as i32);
-            Some(whole(value? * unit) / unit)
-        });
-        Arc::new(rounded.collect::<Float64Array>())
+        }))
     }
 
     fn numerics(&self, values: &ArrayRef, places: Option<&ArrayRef>, result: &DataType) -> Result<ArrayRef> {

@@ -1,5 +1,6 @@
 //! The grammar of COPY, in PostgreSQL's new spelling (options in parentheses) and its old one (`CSV HEADER`).
 
+use super::unnested;
 use crate::pg::names::fold;
 use crate::pg::tokens::only;
 use datafusion::sql::sqlparser::ast::{Expr, ObjectName, Query, Statement};
@@ -59,7 +60,10 @@ pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Copy, ParserError> {
         } else {
             let mut query = parser.parse_query()?;
             only::note(&mut query);
-            Source::Query(query)
+            match unnested(Statement::Query(query)) {
+                Statement::Query(query) => Source::Query(query),
+                change => Source::Change(Box::new(change)),
+            }
         };
         parser.expect_token(&Token::RParen)?;
         source

@@ -318,7 +318,7 @@ pub(super) fn coalesced(expr: &Expr, times: usize) -> Expr {
     (0..times).fold(expr.clone(), |expr, _| call("coalesce", vec![expr]))
 }
 
-pub(super) fn arguments(function: &Function) -> impl Iterator<Item = &Expr> {
+pub(crate) fn arguments(function: &Function) -> impl Iterator<Item = &Expr> {
     let list = match &function.args {
         FunctionArguments::List(list) => list.args.as_slice(),
         _ => &[],

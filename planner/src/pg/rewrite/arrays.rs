@@ -1,5 +1,6 @@
 //! `ARRAY(SELECT ...)`, and functions that return sets.
 
+use super::row_subqueries::items;
 use super::spellings::call;
 use crate::pg::functions::array::OR_EMPTY;
 use crate::pg::parse::select;
@@ -15,6 +16,10 @@ pub(super) fn of_subquery(function: &Function) -> Option<Expr> {
     };
     if super::function_name(function) != "array" {
         return None;
+    }
+    // One of several columns is refused as a value.
+    if items(query).is_some_and(|items| items != 1) {
+        return Some(Expr::Subquery(query.clone()));
     }
     let gathered = in_place(query).unwrap_or_else(|| over_derived(query.clone()));
     Some(call(OR_EMPTY, vec![Expr::Subquery(gathered)]))

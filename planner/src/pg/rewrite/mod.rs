@@ -20,6 +20,7 @@
 mod apart;
 mod arrays;
 mod calls;
+mod comparison;
 mod distinct_from;
 mod from;
 mod grouping;
@@ -44,6 +45,7 @@ mod ties;
 mod unpadded;
 mod value_types;
 
+pub(crate) use apart::arguments;
 pub(crate) use calls::VARIADIC;
 pub(crate) use distinct_from::{test_of, with_operators};
 pub(crate) use from::ROWS_FROM;

@@ -245,7 +245,7 @@ fn figure(expr: &Expr) -> Option<(String, u8)> {
             Some(TrimWhereField::Trailing) => "rtrim",
             _ => "btrim",
         }),
-        Expr::Subquery(query) => match query.body.as_ref() {
+        Expr::Subquery(query) => match first_arm(&query.body) {
             SetExpr::Select(select) => match select.projection.first() {
                 Some(SelectItem::ExprWithAlias { alias, .. }) => Some((folded(alias), 2)),
                 Some(SelectItem::UnnamedExpr(expr)) => figure(expr),
@@ -255,6 +255,15 @@ fn figure(expr: &Expr) -> Option<(String, u8)> {
             _ => None,
         },
         _ => None,
+    }
+}
+
+/// The query whose columns name those of a UNION and its like.
+fn first_arm(body: &SetExpr) -> &SetExpr {
+    match body {
+        SetExpr::SetOperation { left, .. } => first_arm(left),
+        SetExpr::Query(query) => first_arm(&query.body),
+        other => other,
     }
 }
 

@@ -1,8 +1,8 @@
 //! A row compared with that of a subquery: `(a, b) = (SELECT c, d ...)` is `(SELECT (a, b) = (s.c, s.d) FROM (SELECT ...) s)`, NULL
 //! where the subquery has no row, and refused where it has several.
 
+use super::comparison::named;
 use super::spellings::{compare_rows, row_items};
-use super::subqueries::named;
 use crate::pg::parse::select::of as select_of;
 use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr, Statement};
 
@@ -35,7 +35,7 @@ pub(super) fn compared(expr: &mut Expr) {
 }
 
 /// The columns of a query, where the text says how many there are.
-fn items(query: &Query) -> Option<usize> {
+pub(super) fn items(query: &Query) -> Option<usize> {
     let mut body = query.body.as_ref();
     loop {
         body = match body {

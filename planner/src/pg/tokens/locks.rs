@@ -1,7 +1,8 @@
-//! The locking clause before LIMIT, OFFSET or FETCH, where PostgreSQL takes it too: the parser wants it behind them.
+//! The locking clause before LIMIT, OFFSET or FETCH, where PostgreSQL takes it too: the parser wants it behind them. It wants
+//! one name behind OF: a clause of several becomes several.
 
 use super::{is, is_solid};
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
 /// Puts the clauses behind the limits that follow them. FOR UPDATE and FOR SHARE are the only ones by now.
 pub(super) fn behind_limits(tokens: &mut [TokenWithSpan]) {
@@ -10,6 +11,66 @@ pub(super) fn behind_limits(tokens: &mut [TokenWithSpan]) {
             tokens[at..end].rotate_left(limits - at);
         }
     }
+}
+
+/// Makes a clause for each of the names behind OF.
+pub(super) fn apart(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 0;
+    while at < tokens.len() {
+        at += match clauses(tokens, at) {
+            Some((end, apart)) => {
+                let length = apart.len();
+                tokens.splice(at..end, apart);
+                length
+            }
+            None => 1,
+        };
+    }
+}
+
+/// The clauses that the one which begins here stands for, where it names several relations, and where it ends.
+fn clauses(tokens: &[TokenWithSpan], at: usize) -> Option<(usize, Vec<TokenWithSpan>)> {
+    let end = behind_clause(tokens, at)?;
+    let of = behind(tokens, behind(tokens, at));
+    if !is(tokens.get(of)?, &["of"]) {
+        return None;
+    }
+    let last = |token: &TokenWithSpan| is(token, &["nowait", "skip"]);
+    // What is behind a comma or OF is a name, whatever it says.
+    let mut names = vec![behind(tokens, of)];
+    let mut names_end = names[0] + 1;
+    while let Some(next) = tokens
+        .get(names_end)
+        .filter(|next| names_end < end && !(is_solid(next) && last(next)))
+    {
+        let follows = matches!(next.token, Token::Comma | Token::Period);
+        let name = behind(tokens, names_end);
+        if next.token == Token::Comma {
+            names.push(name);
+        }
+        names_end = if follows { name + 1 } else { names_end + 1 };
+    }
+    if names.len() < 2 {
+        return None;
+    }
+    let mut apart = Vec::new();
+    for (index, name) in names.iter().enumerate() {
+        let name_end = names.get(index + 1).map_or(names_end, |next| *next);
+        let own = tokens[*name..name_end]
+            .iter()
+            .filter(|token| is_solid(token) && token.token != Token::Comma);
+        let space = TokenWithSpan {
+            token: Token::Whitespace(Whitespace::Space),
+            span: tokens[*name].span,
+        };
+        apart.extend_from_slice(&tokens[at..=of]);
+        apart.push(space.clone());
+        apart.extend(own.cloned());
+        apart.push(space.clone());
+        apart.extend_from_slice(&tokens[names_end..end]);
+        apart.push(space);
+    }
+    Some((end, apart))
 }
 
 /// Where the limits begin and end that stand behind the locking clauses that begin here.

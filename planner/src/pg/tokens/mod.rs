@@ -29,6 +29,7 @@ pub(crate) fn repair(tokens: &mut Vec<TokenWithSpan>) {
     words::respell(tokens);
     words::session_authorization(tokens);
     words::row_locks(tokens);
+    locks::apart(tokens);
     locks::behind_limits(tokens);
     words::any_of_values(tokens);
     words::cast_rows(tokens);

@@ -115,8 +115,9 @@ pub(super) fn names(columns: &[ColumnDef], assignments: &[Assignment]) -> Result
 fn assigned(columns: &[ColumnDef], assignment: &Assignment) -> Result<Vec<(String, Vec<String>, Expr)>> {
     let place = |name: &ObjectName| {
         row_cells::path(columns, name).unwrap_or_else(|| {
-            let last = name.0.last().and_then(|part| part.as_ident());
-            (last.map(fold).unwrap_or_default(), Vec::new())
+            // The relation's name may not stand before it.
+            let first = name.0.first().and_then(|part| part.as_ident());
+            (first.map(fold).unwrap_or_default(), Vec::new())
         })
     };
     let names = match &assignment.target {

@@ -1,59 +1,153 @@
-//! ON CONFLICT: the constraints that decide, and DO NOTHING, where rows whose key is there already, or came earlier in
+//! ON CONFLICT: the indexes that decide, and DO NOTHING, where rows whose key is there already, or came earlier in
 //! the statement, are left out. A key with a NULL in it (of UNIQUE) is always new.
 
 use super::claims;
-use crate::catalog::bind::fold;
+use super::constraints::{expression, physical};
+use super::permitted;
+use super::unique::{Key, compared};
+use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::from_arrow;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, LargeBinaryArray, RecordBatch};
+use crate::pg::parse::inference::Element;
+use crate::pg::parse::parse_expression;
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::row::{OwnedRow, RowConverter, SortField};
-use datafusion::sql::sqlparser::ast::ConflictTarget;
-use std::collections::HashSet;
+use datafusion::physical_expr::split_conjunction;
+use datafusion::physical_plan::PhysicalExpr;
+use datafusion::physical_plan::expressions::{BinaryExpr, Column, IsNotNullExpr};
+use datafusion::sql::sqlparser::ast::{ConflictTarget, Ident, ObjectName};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use tenon_storage::numeric::compare_key;
 use tenon_storage::{Index, IndexKind, MemoryBudget, RowLocation, TableDefinition, TableVersion};
 
-/// The constraint that a conflict target names; None where there is no target.
-pub(super) fn target<'a>(
-    definition: &'a TableDefinition,
+/// A unique index that decides whether rows conflict.
+#[derive(Clone)]
+pub(super) enum Arbiter {
+    Columns(Index),
+    /// On expressions, or over some of the rows.
+    Computed(Arc<Key>),
+}
+
+/// The indexes that a conflict target stands for: at least one; all where there is no target.
+pub(super) fn arbiters(
+    binder: &Binder,
+    definition: &TableDefinition,
     target: Option<&ConflictTarget>,
-) -> Result<Option<&'a Index>> {
+) -> Result<Vec<Arbiter>> {
+    let computed = || {
+        Ok::<_, SqlError>(
+            Key::all(binder, definition)?
+                .into_iter()
+                .map(Arc::new)
+                .map(Arbiter::Computed),
+        )
+    };
     match target {
-        None => Ok(None),
-        Some(ConflictTarget::Columns(names)) => {
-            let names: Vec<String> = names.iter().map(fold).collect();
-            for name in &names {
-                if definition.column_index(name).is_none() {
-                    let message = format!("column \"{name}\" does not exist");
-                    return Err(SqlError::new(state::UNDEFINED_COLUMN, message));
-                }
-            }
-            let is_named = |key: &&Index| {
-                let own = |at: &usize| names.contains(&definition.columns[*at].name);
-                key.columns.len() == names.len() && key.columns.iter().all(own)
-            };
-            unique(definition).find(is_named).map(Some).ok_or_else(|| {
-                let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
-                SqlError::new(state::INVALID_COLUMN_REFERENCE, message)
-            })
+        None => {
+            let columns = unique(definition).cloned().map(Arbiter::Columns);
+            Ok(columns.chain(computed()?).collect())
         }
-        Some(ConflictTarget::OnConstraint(name)) => {
-            let name = name
-                .0
-                .last()
-                .and_then(|part| part.as_ident())
-                .map(fold)
-                .unwrap_or_default();
-            unique(definition)
-                .find(|key| key.name == name && key.kind != IndexKind::Unique)
-                .map(Some)
-                .ok_or_else(|| {
-                    let message = format!("constraint \"{name}\" for table \"{}\" does not exist", definition.name);
-                    SqlError::new(state::UNDEFINED_OBJECT, message)
-                })
+        Some(ConflictTarget::Columns(names)) => inferred(binder, definition, names),
+        Some(ConflictTarget::OnConstraint(name)) => Ok(vec![Arbiter::Columns(constraint(definition, name)?.clone())]),
+    }
+}
+
+/// What a list stands for: indexes with these keys over all rows, or over rows among which are those of the predicate.
+fn inferred(binder: &Binder, definition: &TableDefinition, names: &[Ident]) -> Result<Vec<Arbiter>> {
+    let schema = &definition.schema;
+    let (mut columns, mut keys, mut predicate) = (Vec::new(), Vec::new(), None);
+    for name in names {
+        match Element::of(name) {
+            Element::Column(name) => {
+                let name = fold(name);
+                let at = definition.column_index(&name).ok_or_else(|| {
+                    let message = format!("column \"{name}\" does not exist");
+                    SqlError::new(state::UNDEFINED_COLUMN, message)
+                })?;
+                columns.push(at);
+                let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(&name, at));
+                keys.push(column);
+            }
+            Element::Key(text) => keys.push(expression(binder, parse_expression(text)?, schema)?),
+            Element::Predicate(text) => predicate = Some(physical(binder, parse_expression(text)?, schema)?),
         }
     }
+    // An index over all rows decides for those over some of them as well.
+    let is_named = |index: &&Index| {
+        columns.len() == keys.len()
+            && index.columns.iter().all(|at| columns.contains(at))
+            && columns.iter().all(|at| index.columns.contains(at))
+    };
+    if let Some(index) = unique(definition).find(is_named) {
+        return Ok(vec![Arbiter::Columns(index.clone())]);
+    }
+    let is_meant = |index: &Key| {
+        index.values.iter().all(|key| keys.contains(key))
+            && keys.iter().all(|key| index.values.contains(key))
+            && match (&index.predicate, &predicate) {
+                (None, _) => true,
+                (Some(of_index), Some(given)) => implies(given, of_index),
+                (Some(_), None) => false,
+            }
+    };
+    let meant = Key::all(binder, definition)?.into_iter().filter(is_meant);
+    let meant: Vec<_> = meant.map(|key| Arbiter::Computed(Arc::new(key))).collect();
+    if meant.is_empty() {
+        let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+        return Err(SqlError::new(state::INVALID_COLUMN_REFERENCE, message));
+    }
+    Ok(meant)
+}
+
+/// Whether rows of which `given` is true have `wanted` true, as far as is seen: each of its parts is one of the given ones, or
+/// says that something is not NULL which a given one compares.
+fn implies(given: &Arc<dyn PhysicalExpr>, wanted: &Arc<dyn PhysicalExpr>) -> bool {
+    let given = split_conjunction(given);
+    let compares = |wanted: &Arc<dyn PhysicalExpr>| {
+        given.iter().any(|given| {
+            given.downcast_ref::<BinaryExpr>().is_some_and(|given| {
+                given.op().supports_propagation() && (given.left() == wanted || given.right() == wanted)
+            })
+        })
+    };
+    split_conjunction(wanted).into_iter().all(|wanted| {
+        given.contains(&wanted)
+            || wanted
+                .downcast_ref::<IsNotNullExpr>()
+                .is_some_and(|wanted| compares(wanted.arg()))
+    })
+}
+
+fn constraint<'a>(definition: &'a TableDefinition, name: &ObjectName) -> Result<&'a Index> {
+    let name = super::last(name);
+    let mut constraints = unique(definition).filter(|key| key.kind != IndexKind::Unique);
+    constraints.find(|key| key.name == name).ok_or_else(|| {
+        let message = format!("constraint \"{name}\" for table \"{}\" does not exist", definition.name);
+        SqlError::new(state::UNDEFINED_OBJECT, message)
+    })
+}
+
+/// The columns that a conflict target reads.
+pub(super) fn columns(definition: &TableDefinition, target: &ConflictTarget) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    match target {
+        ConflictTarget::Columns(names) => {
+            for name in names {
+                match Element::of(name) {
+                    Element::Column(name) => found.push(fold(name)),
+                    Element::Key(text) | Element::Predicate(text) => {
+                        found.extend(permitted::named(definition, &[&parse_expression(text)?]));
+                    }
+                }
+            }
+        }
+        ConflictTarget::OnConstraint(name) => {
+            let columns = &constraint(definition, name)?.columns;
+            found.extend(columns.iter().map(|at| definition.columns[*at].name.clone()));
+        }
+    }
+    Ok(found)
 }
 
 /// What makes rows conflict.
@@ -61,41 +155,73 @@ fn unique(definition: &TableDefinition) -> impl Iterator<Item = &Index> {
     definition.all_indexes().filter(|index| index.is_unique())
 }
 
-/// What of a key column is compared: of numerics not the display scale.
-fn compared(column: &ArrayRef) -> ArrayRef {
-    match column.as_binary_opt::<i64>() {
-        Some(numerics) => {
-            let keys = numerics.iter().map(|value| value.map(compare_key));
-            Arc::new(LargeBinaryArray::from_iter(keys))
+impl Arbiter {
+    /// Where the rows with the keys of rows proposed are.
+    pub(super) fn locate(
+        &self,
+        table: &TableVersion,
+        proposed: &RecordBatch,
+        budget: &Arc<MemoryBudget>,
+    ) -> Result<Vec<Option<RowLocation>>> {
+        let key = match self {
+            Arbiter::Columns(index) => {
+                let keys = index.columns.iter().map(|at| proposed.column(*at).clone());
+                return Ok(table.locate(index, &keys.collect::<Vec<_>>(), budget)?);
+            }
+            Arbiter::Computed(key) => key,
+        };
+        let mut asked: HashMap<OwnedRow, Vec<usize>> = HashMap::new();
+        for (at, key) in key.of_rows(proposed)?.into_iter().enumerate() {
+            if let Some(key) = key {
+                asked.entry(key).or_default().push(at);
+            }
         }
-        None => column.clone(),
+        let mut found = vec![None; proposed.num_rows()];
+        if asked.is_empty() {
+            return Ok(found);
+        }
+        for (segment, keys) in key.of_table(table).enumerate() {
+            for (row, key) in keys?.0.into_iter().enumerate() {
+                for at in key.iter().filter_map(|key| asked.get(key)).flatten() {
+                    found[*at] = Some(RowLocation { segment, row });
+                }
+            }
+        }
+        Ok(found)
     }
 }
 
-/// The keys of one constraint seen so far.
+/// The keys of one index seen so far.
 pub(super) struct Seen {
-    columns: Vec<usize>,
-    nulls_not_distinct: bool,
-    converter: RowConverter,
+    of: Of,
     keys: HashSet<OwnedRow>,
 }
 
-impl Seen {
-    pub(super) fn of(table: &TableVersion, key: &Index) -> Result<Seen> {
-        let fields = key
-            .columns
-            .iter()
-            .map(|at| SortField::new(table.schema().field(*at).data_type().clone()));
-        Ok(Seen {
-            columns: key.columns.clone(),
+enum Of {
+    Columns(Columns),
+    Computed(Arc<Key>),
+}
+
+struct Columns {
+    places: Vec<usize>,
+    nulls_not_distinct: bool,
+    converter: RowConverter,
+}
+
+impl Columns {
+    fn of(table: &TableVersion, key: &Index) -> Result<Columns> {
+        let types = key.columns.iter().map(|at| table.schema().field(*at).data_type());
+        let fields = types.map(|of| SortField::new(of.clone())).collect();
+        Ok(Columns {
+            places: key.columns.clone(),
             nulls_not_distinct: key.nulls_not_distinct,
-            converter: RowConverter::new(fields.collect()).map_err(|error| from_arrow(&error))?,
-            keys: HashSet::new(),
+            converter: RowConverter::new(fields).map_err(|error| from_arrow(&error))?,
         })
     }
 
     /// The key of each row; None where a NULL makes it equal no other.
-    fn keys_of(&self, columns: &[ArrayRef]) -> Result<Vec<Option<OwnedRow>>> {
+    fn keys(&self, column: impl Fn(usize) -> ArrayRef) -> Result<Vec<Option<OwnedRow>>> {
+        let columns: Vec<ArrayRef> = self.places.iter().map(|at| column(*at)).collect();
         let compared: Vec<ArrayRef> = columns.iter().map(compared).collect();
         let rows = self
             .converter
@@ -105,32 +231,61 @@ impl Seen {
         let keys = rows.iter().enumerate();
         Ok(keys.map(|(at, row)| keyed(at).then(|| row.owned())).collect())
     }
+}
+
+impl Seen {
+    pub(super) fn of(table: &TableVersion, arbiter: &Arbiter) -> Result<Seen> {
+        let of = match arbiter {
+            Arbiter::Columns(key) => Of::Columns(Columns::of(table, key)?),
+            Arbiter::Computed(key) => Of::Computed(key.clone()),
+        };
+        let keys = HashSet::new();
+        Ok(Seen { of, keys })
+    }
 
     /// Notes the keys of rows; false where one was there already.
-    pub(super) fn all_new(&mut self, columns: &[ArrayRef]) -> Result<bool> {
-        let keys = self.keys_of(columns)?;
+    pub(super) fn all_new(&mut self, rows: &RecordBatch) -> Result<bool> {
+        let keys = self.keys_of(rows)?;
         Ok(keys.into_iter().flatten().all(|key| self.keys.insert(key)))
+    }
+
+    fn keys_of(&self, rows: &RecordBatch) -> Result<Vec<Option<OwnedRow>>> {
+        match &self.of {
+            Of::Columns(columns) => columns.keys(|at| rows.column(at).clone()),
+            Of::Computed(key) => key.of_rows(rows),
+        }
     }
 }
 
-/// The keys of a table and those seen so far, over the constraints that decide.
+/// The keys of a table and those seen so far, over the indexes that decide.
 pub(super) struct Keys {
     table: Arc<TableVersion>,
     budget: Arc<MemoryBudget>,
-    seen: Vec<(Index, Seen)>,
+    /// Each with the index in which the table's rows are looked for; None: those are among the seen.
+    seen: Vec<(Option<Index>, Seen)>,
     /// Rows of the table that kept others out, the first of them.
     met: Vec<RowLocation>,
 }
 
 impl Keys {
-    /// Under one constraint, or all.
-    pub(super) fn of(table: &Arc<TableVersion>, only: Option<&Index>, budget: &Arc<MemoryBudget>) -> Result<Keys> {
-        let deciding = unique(table.definition()).filter(|key| only.is_none_or(|only| only.name == key.name));
-        let seen = deciding.map(|key| Ok((key.clone(), Seen::of(table, key)?)));
+    pub(super) fn of(table: &Arc<TableVersion>, arbiters: &[Arbiter], budget: &Arc<MemoryBudget>) -> Result<Keys> {
+        let mut seen = Vec::new();
+        for arbiter in arbiters {
+            let mut own = Seen::of(table, arbiter)?;
+            seen.push(match arbiter {
+                Arbiter::Columns(index) => (Some(index.clone()), own),
+                Arbiter::Computed(key) => {
+                    for there in key.of_table(table) {
+                        own.keys.extend(there?.0.into_iter().flatten());
+                    }
+                    (None, own)
+                }
+            });
+        }
         Ok(Keys {
             table: table.clone(),
             budget: budget.clone(),
-            seen: seen.collect::<Result<_>>()?,
+            seen,
             met: Vec::new(),
         })
     }
@@ -145,17 +300,19 @@ impl Keys {
         let mut keys = Vec::new();
         let mut new = vec![true; batch.num_rows()];
         for (index, seen) in &self.seen {
-            let columns: Vec<ArrayRef> = seen.columns.iter().map(|at| batch.column(*at).clone()).collect();
-            let there = self.table.locate(index, &columns, &self.budget)?;
-            new.iter_mut()
-                .zip(&there)
-                .for_each(|(new, there)| *new &= there.is_none());
-            let room = claims::REFUSED_MAX - self.met.len();
-            self.met.extend(there.into_iter().flatten().take(room));
-            keys.push(seen.keys_of(&columns)?);
+            if let Some(index) = index {
+                let columns: Vec<ArrayRef> = index.columns.iter().map(|at| batch.column(*at).clone()).collect();
+                let there = self.table.locate(index, &columns, &self.budget)?;
+                new.iter_mut()
+                    .zip(&there)
+                    .for_each(|(new, there)| *new &= there.is_none());
+                let room = claims::REFUSED_MAX - self.met.len();
+                self.met.extend(there.into_iter().flatten().take(room));
+            }
+            keys.push(seen.keys_of(batch)?);
         }
         for (row, new) in new.iter_mut().enumerate() {
-            let is_seen = |(keys, (_, seen)): (&Vec<Option<OwnedRow>>, &(Index, Seen))| {
+            let is_seen = |(keys, (_, seen)): (&Vec<Option<OwnedRow>>, &(Option<Index>, Seen))| {
                 keys[row].as_ref().is_some_and(|key| seen.keys.contains(key))
             };
             *new &= !keys.iter().zip(&self.seen).any(is_seen);

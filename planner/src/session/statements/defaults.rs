@@ -9,7 +9,7 @@ use crate::pg::errors::from_datafusion;
 use crate::pg::functions::aggregate::names::is_aggregate;
 use crate::pg::functions::sets::names::is_set;
 use crate::pg::parse::parse_expression;
-use crate::pg::rewrite::{call, rewrite};
+use crate::pg::rewrite::{OF_SEQUENCES, arguments, call, function_name, is_regclass, rewrite};
 use crate::pg::walk::Visit;
 use crate::pg::walk::null;
 use crate::session::Session;
@@ -17,7 +17,7 @@ use datafusion::common::DFSchema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{self, Value, Visitor};
 use std::ops::ControlFlow;
-use tenon_storage::{ColumnDef, Generated, Object, ObjectKey, Sequence, TableDefinition, quote};
+use tenon_storage::{ColumnDef, Generated, Object, ObjectKey, Sequence, SqlType, TableDefinition, quote};
 
 /// Whether a value is the word DEFAULT.
 pub(super) fn is_default(expr: &ast::Expr) -> bool {
@@ -80,6 +80,7 @@ pub(super) fn value(binder: &Binder, definition: &TableDefinition, column: &Colu
 /// A DEFAULT must be an expression over no columns.
 pub(super) fn check(session: &Session, expr: &ast::Expr, column: &ColumnDef) -> Result<()> {
     refuse_sets(expr, "DEFAULT expression", "DEFAULT expressions")?;
+    let written = expr;
     let mut tree = expr.clone();
     rewrite(&mut tree);
     let expr = session
@@ -89,6 +90,7 @@ pub(super) fn check(session: &Session, expr: &ast::Expr, column: &ColumnDef) -> 
             state::UNDEFINED_COLUMN => SqlError::unsupported_as("cannot use column reference in DEFAULT expression"),
             _ => error,
         })?;
+    check_texts(session, written, column)?;
     let given = expr.get_type(&DFSchema::empty());
     let given = given.map_err(|error| from_datafusion(&error))?;
     check_assignable(&given, column).map_err(|error| {
@@ -97,6 +99,66 @@ pub(super) fn check(session: &Session, expr: &ast::Expr, column: &ColumnDef) -> 
             .replace("but expression is of type", "but default expression is of type");
         SqlError { message, ..error }
     })
+}
+
+/// Texts are read as what they stand for when the default is declared: the whole, what is cast, names of sequences.
+fn check_texts(session: &Session, expr: &ast::Expr, column: &ColumnDef) -> Result<()> {
+    struct Texts<'a>(&'a Binder);
+    impl Visitor for Texts<'_> {
+        type Break = SqlError;
+        fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<SqlError> {
+            let relation = |name: Option<&str>| match name.filter(|name| name.parse::<u32>().is_err()) {
+                Some(name) => self.0.names().textual(name).map(|_| ()),
+                None => Ok(()),
+            };
+            let read = match expr {
+                ast::Expr::Cast {
+                    expr: of, data_type, ..
+                } if is_regclass(data_type) => relation(text(of)),
+                ast::Expr::Cast {
+                    expr: of, data_type, ..
+                } if text(of).is_some() && self.0.domain_of(data_type).is_none() => read(self.0, expr.clone(), None),
+                ast::Expr::Function(function) if OF_SEQUENCES.contains(&function_name(function).as_str()) => {
+                    relation(arguments(function).next().and_then(text))
+                }
+                _ => Ok(()),
+            };
+            read.map_or_else(ControlFlow::Break, ControlFlow::Continue)
+        }
+    }
+    let binder = session.binder();
+    if let ControlFlow::Break(error) = expr.visit(&mut Texts(&binder)) {
+        return Err(error);
+    }
+    if text(expr).is_none() {
+        return Ok(());
+    }
+    // Precision is what the rows are checked for.
+    let mut column = column.clone();
+    if matches!(column.sql_type, SqlType::NumericOf(..) | SqlType::NumericWide(..)) {
+        column.sql_type = SqlType::Numeric;
+    }
+    let value = row_cells::cell(&binder, column.sql_type, expr.clone())?;
+    read(&binder, value, Some(&column))
+}
+
+/// Reads a text as a column or a cast does.
+fn read(binder: &Binder, mut tree: ast::Expr, column: Option<&ColumnDef>) -> Result<()> {
+    rewrite(&mut tree);
+    let expr = binder.expression(tree, &DFSchema::empty())?;
+    let expr = column.map_or(expr.clone(), |column| assigned(expr, column));
+    binder.constant(expr).map(|_| ())
+}
+
+fn text(expr: &ast::Expr) -> Option<&str> {
+    match expr {
+        ast::Expr::Nested(inner) => text(inner),
+        ast::Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// Refuses what is no plain expression over the row: subqueries, aggregates, window and set-returning functions. `place`

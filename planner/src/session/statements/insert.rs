@@ -530,14 +530,8 @@ fn check(binder: &Binder, insert: &Insert, resolved: &Resolved) -> Result<()> {
     permitted::below(binder, view, table, privilege::INSERT, Some(&resolved.targets))?;
     let mut read: Vec<String> = Vec::new();
     if let Some(on) = on_conflict(insert)? {
-        match &on.conflict_target {
-            Some(ast::ConflictTarget::Columns(columns)) => read.extend(columns.iter().map(fold)),
-            Some(ast::ConflictTarget::OnConstraint(_)) => {
-                let index = conflict::target(definition, on.conflict_target.as_ref())?;
-                let columns = index.into_iter().flat_map(|index| &index.columns);
-                read.extend(columns.map(|at| definition.columns[*at].name.clone()));
-            }
-            None => {}
+        if let Some(target) = &on.conflict_target {
+            read.extend(conflict::columns(definition, target)?);
         }
         if let OnConflictAction::DoUpdate(update) = &on.action {
             let changed = super::assign::names(&definition.columns, &update.assignments)?;
@@ -608,8 +602,8 @@ async fn run_once(
     let keep = insert.returning.is_some();
     let keys = match on {
         Some(on) => {
-            let target = conflict::target(table.definition(), on.conflict_target.as_ref())?;
-            Some(conflict::Keys::of(&table, target, session.engine.database().budget())?)
+            let arbiters = conflict::arbiters(&binder, table.definition(), on.conflict_target.as_ref())?;
+            Some(conflict::Keys::of(&table, &arbiters, session.engine.database().budget())?)
         }
         None => None,
     };

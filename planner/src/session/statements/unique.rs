@@ -5,47 +5,34 @@ use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::{from_arrow, from_datafusion};
 use crate::pg::parse::parse_expression;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, RecordBatch};
 use datafusion::arrow::row::{OwnedRow, RowConverter, SortField};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::physical_plan::PhysicalExpr;
 use std::collections::HashSet;
 use std::sync::Arc;
-use tenon_storage::{Subject, TableDefinition, TableVersion};
+use tenon_storage::numeric::compare_key;
+use tenon_storage::{ExpressionIndex, Subject, TableDefinition, TableVersion};
 
 /// The unique indexes of a table that storage does not check.
 pub(super) struct Unique(Vec<Key>);
 
-struct Key {
+/// What one of them is about.
+pub(super) struct Key {
     name: String,
     /// The expressions as errors show them.
     shown: String,
     /// What errors are about.
     subject: Subject,
-    values: Vec<Arc<dyn PhysicalExpr>>,
-    predicate: Option<Arc<dyn PhysicalExpr>>,
+    pub values: Vec<Arc<dyn PhysicalExpr>>,
+    pub predicate: Option<Arc<dyn PhysicalExpr>>,
     nulls_not_distinct: bool,
+    converter: RowConverter,
 }
 
 impl Unique {
     pub(super) fn of(binder: &Binder, definition: &Arc<TableDefinition>) -> Result<Unique> {
-        let schema = &definition.schema;
-        let mut keys = Vec::new();
-        for index in definition.expression_indexes.iter().filter(|index| index.unique) {
-            let planned = |text: &String| super::constraints::expression(binder, parse_expression(text)?, schema);
-            keys.push(Key {
-                name: index.name.clone(),
-                shown: index.keys.join(", "),
-                subject: Subject::table(&definition.schema_name, &definition.name).constraint(&index.name),
-                values: index.keys.iter().map(planned).collect::<Result<_>>()?,
-                predicate: match &index.predicate {
-                    Some(text) => Some(physical(binder, parse_expression(text)?, schema)?),
-                    None => None,
-                },
-                nulls_not_distinct: index.nulls_not_distinct,
-            });
-        }
-        Ok(Unique(keys))
+        Ok(Unique(Key::all(binder, definition)?))
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -59,38 +46,78 @@ impl Unique {
 }
 
 impl Key {
-    fn verify(&self, table: &TableVersion) -> Result<()> {
+    /// Those of a table.
+    pub(super) fn all(binder: &Binder, definition: &TableDefinition) -> Result<Vec<Key>> {
+        let indexes = definition.expression_indexes.iter().filter(|index| index.unique);
+        indexes.map(|index| Key::of(binder, definition, index)).collect()
+    }
+
+    fn of(binder: &Binder, definition: &TableDefinition, index: &ExpressionIndex) -> Result<Key> {
+        let schema = &definition.schema;
+        let planned = |text: &String| super::constraints::expression(binder, parse_expression(text)?, schema);
+        let values = index.keys.iter().map(planned).collect::<Result<Vec<_>>>()?;
+        let fields = values.iter().map(|value| value.data_type(schema).map(SortField::new));
+        let fields = fields.collect::<datafusion::common::Result<Vec<_>>>();
+        let fields = fields.map_err(|error| from_datafusion(&error))?;
+        Ok(Key {
+            name: index.name.clone(),
+            shown: index.keys.join(", "),
+            subject: Subject::table(&definition.schema_name, &definition.name).constraint(&index.name),
+            values,
+            predicate: match &index.predicate {
+                Some(text) => Some(physical(binder, parse_expression(text)?, schema)?),
+                None => None,
+            },
+            nulls_not_distinct: index.nulls_not_distinct,
+            converter: RowConverter::new(fields).map_err(|error| from_arrow(&error))?,
+        })
+    }
+
+    fn values(&self, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        self.values.iter().map(|value| evaluated(value, rows)).collect()
+    }
+
+    /// The key of each of a table's rows; None where it equals no other: the index does not hold the row, or a NULL is in it.
+    pub(super) fn of_rows(&self, rows: &RecordBatch) -> Result<Vec<Option<OwnedRow>>> {
+        let values = self.values(rows)?;
+        let held = self.predicate.as_ref().map(|predicate| evaluated(predicate, rows));
+        let held = held.transpose()?;
+        let compared: Vec<ArrayRef> = values.iter().map(compared).collect();
+        let keys = self.converter.convert_columns(&compared);
+        let keys = keys.map_err(|error| from_arrow(&error))?;
+        let is_held = |row: usize| {
+            held.as_ref().is_none_or(|held| {
+                let held = held.as_boolean();
+                held.is_valid(row) && held.value(row)
+            })
+        };
+        let is_null = |row: usize| !self.nulls_not_distinct && values.iter().any(|value| value.is_null(row));
+        let keyed = |row: usize| is_held(row) && !is_null(row);
+        let keys = keys.iter().enumerate();
+        Ok(keys.map(|(row, key)| keyed(row).then(|| key.owned())).collect())
+    }
+
+    /// The keys of a table's rows, segment by segment, with the rows.
+    pub(super) fn of_table<'a>(
+        &'a self,
+        table: &'a TableVersion,
+    ) -> impl Iterator<Item = Result<(Vec<Option<OwnedRow>>, RecordBatch)>> + 'a {
         let columns: Vec<usize> = (0..table.definition().columns.len()).collect();
-        let mut seen: HashSet<OwnedRow> = HashSet::new();
-        let mut converter = None;
-        for segment in table.segments().iter() {
+        table.segments().iter().map(move |segment| {
             let rows = segment.batch(table.schema(), &columns, 0, segment.rows())?;
-            let values = self
-                .values
-                .iter()
-                .map(|value| evaluated(value, &rows))
-                .collect::<Result<Vec<_>>>()?;
-            let held = self
-                .predicate
-                .as_ref()
-                .map(|predicate| evaluated(predicate, &rows))
-                .transpose()?;
-            let converter = match &mut converter {
-                Some(converter) => converter,
-                none => {
-                    let fields = values.iter().map(|value| SortField::new(value.data_type().clone()));
-                    none.insert(RowConverter::new(fields.collect()).map_err(|error| from_arrow(&error))?)
-                }
-            };
-            let keys = converter.convert_columns(&values).map_err(|error| from_arrow(&error))?;
-            for (row, key) in keys.iter().enumerate() {
-                let is_held = held.as_ref().is_none_or(|held| {
-                    let held = held.as_boolean();
-                    held.is_valid(row) && held.value(row)
-                });
-                let is_null = !self.nulls_not_distinct && values.iter().any(|value| value.is_null(row));
-                if is_held && !is_null && !seen.insert(key.owned()) {
-                    return Err(self.violated(&values, row));
+            Ok((self.of_rows(&rows)?, rows))
+        })
+    }
+
+    fn verify(&self, table: &TableVersion) -> Result<()> {
+        let mut seen: HashSet<OwnedRow> = HashSet::new();
+        for keys in self.of_table(table) {
+            let (keys, rows) = keys?;
+            for (row, key) in keys.into_iter().enumerate() {
+                if let Some(key) = key
+                    && !seen.insert(key)
+                {
+                    return Err(self.violated(&self.values(&rows)?, row));
                 }
             }
         }
@@ -107,6 +134,17 @@ impl Key {
         SqlError::new(state::UNIQUE_VIOLATION, message)
             .about(self.subject.clone())
             .detail(format!("Key ({})=({}) already exists.", self.shown, shown.join(", ")))
+    }
+}
+
+/// What of a key column is compared: of numerics not the display scale.
+pub(super) fn compared(column: &ArrayRef) -> ArrayRef {
+    match column.as_binary_opt::<i64>() {
+        Some(numerics) => {
+            let keys = numerics.iter().map(|value| value.map(compare_key));
+            Arc::new(LargeBinaryArray::from_iter(keys))
+        }
+        None => column.clone(),
     }
 }
 

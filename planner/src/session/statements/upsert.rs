@@ -4,6 +4,7 @@
 //! others the assignments are planned as a SELECT over pairs of the row that is there and the row proposed, in which
 //! `excluded.c` is a column of its own; what it gives replaces the rows that are there.
 
+use super::conflict::Arbiter;
 use super::references::{self, Replaced};
 use super::returning::ReturningColumns;
 use super::updatable::{self, Through};
@@ -28,9 +29,10 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
     self, ConflictTarget, DoUpdate, Ident, ObjectName, ObjectNamePart, SelectItem, VisitorMut, With,
 };
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use tenon_storage::{Index, Keys, RowLocation, Segment, StorageError, TableVersion};
+use tenon_storage::{Keys, RowLocation, Segment, StorageError, TableVersion};
 
 /// The column that numbers the pairs.
 const PAIR: &str = "\u{1}pair";
@@ -50,15 +52,16 @@ pub(super) struct Upsert<'a> {
 impl Upsert<'_> {
     /// The types of the parameters, of which the source has said some.
     pub(super) fn parameters(&self, binder: &Binder, types: &[u32]) -> Result<Vec<FieldRef>> {
-        self.key()?;
+        self.arbiters(binder)?;
         Ok(self.assignments(binder, Vec::new(), types)?.1)
     }
 
-    fn key(&self) -> Result<&Index> {
-        conflict::target(self.table.definition(), self.target)?.ok_or_else(|| {
+    fn arbiters(&self, binder: &Binder) -> Result<Vec<Arbiter>> {
+        if self.target.is_none() {
             let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
-            SqlError::new(state::SYNTAX_ERROR, message).hint("For example, ON CONFLICT (column_name).")
-        })
+            return Err(SqlError::new(state::SYNTAX_ERROR, message).hint("For example, ON CONFLICT (column_name)."));
+        }
+        conflict::arbiters(binder, self.table.definition(), self.target)
     }
 
     /// Runs the statement over the rows that `source` gives, which have the table's columns. None: others have added keys
@@ -84,20 +87,33 @@ impl Upsert<'_> {
         )
         .await?;
         let proposed = concat_batches(&definition.schema, &rows).map_err(|error| from_arrow(&error))?;
-        let key = self.key()?;
-        let keys: Vec<ArrayRef> = key.columns.iter().map(|at| proposed.column(*at).clone()).collect();
-        if !conflict::Seen::of(&self.table, key)?.all_new(&keys)? {
-            let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
-            return Err(SqlError::new(state::CARDINALITY_VIOLATION, message).hint(
-                "Ensure that no rows proposed for insertion within the same command have duplicate constrained values.",
-            ));
+        let arbiters = self.arbiters(binder)?;
+        for arbiter in &arbiters {
+            if !conflict::Seen::of(&self.table, arbiter)?.all_new(&proposed)? {
+                return Err(second_time());
+            }
         }
-        let key = key.clone();
         let located = loop {
-            let (table, key, keys) = (self.table.clone(), key.clone(), keys.clone());
+            let (table, arbiters, proposed) = (self.table.clone(), arbiters.clone(), proposed.clone());
             let budget = session.engine.database().budget().clone();
-            let located = run::aside(&session.engine, async move { Ok(table.locate(&key, &keys, &budget)?) }).await?;
+            let located = run::aside(&session.engine, async move {
+                let mut found = vec![None; proposed.num_rows()];
+                for arbiter in &arbiters {
+                    let own = arbiter.locate(&table, &proposed, &budget)?;
+                    found
+                        .iter_mut()
+                        .zip(own)
+                        .for_each(|(found, own)| *found = found.or(own));
+                }
+                Ok(found)
+            })
+            .await?;
             let met: Vec<RowLocation> = located.iter().flatten().copied().collect();
+            // Rows proposed may meet one row by different indexes.
+            let mut places = HashSet::new();
+            if !met.iter().all(|at| places.insert((at.segment, at.row))) {
+                return Err(second_time());
+            }
             if row_locks::lock(session, &self.table, &row_locks::all_but(&self.table, met)).await?
                 == row_locks::Found::Stand
             {
@@ -290,6 +306,12 @@ impl Upsert<'_> {
         let plan = plan.map_err(|error| from_datafusion(&error))?;
         Ok((defaults::generate(&binder, definition, plan, 1)?, params))
     }
+}
+
+fn second_time() -> SqlError {
+    let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
+    SqlError::new(state::CARDINALITY_VIOLATION, message)
+        .hint("Ensure that no rows proposed for insertion within the same command have duplicate constrained values.")
 }
 
 fn excluded(column: &str) -> String {

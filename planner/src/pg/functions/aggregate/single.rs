@@ -3,7 +3,7 @@
 
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, StructArray};
+use datafusion::arrow::array::{Array, ArrayData, ArrayRef, AsArray, Int64Array, StructArray, make_array};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Int64Type};
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
@@ -13,6 +13,7 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, Volatility,
 };
 use std::sync::{Arc, LazyLock};
+use tenon_storage::EnumType;
 
 pub(crate) static SINGLE_ROW: LazyLock<Arc<AggregateUDF>> = LazyLock::new(|| {
     Arc::new(AggregateUDF::new_from_impl(SingleRow {
@@ -34,6 +35,82 @@ pub(crate) fn or_null(subquery: Expr, field: &Field) -> Expr {
         signature: Signature::any(1, Volatility::Immutable),
     };
     Arc::new(ScalarUDF::new_from_impl(function)).call(vec![subquery])
+}
+
+/// The value of a scalar subquery's query as it is held until it is asked for, where its own type will not do: what runs the
+/// subquery writes the value into names, and no name can be written of enums within lists and records. `or_null` makes it
+/// what it was.
+pub(crate) fn held(value: Expr, of: &DataType) -> Option<Expr> {
+    let function = Held {
+        to: unmarked(of, false)?,
+        signature: Signature::any(1, Volatility::Immutable),
+    };
+    Some(Arc::new(ScalarUDF::new_from_impl(function)).call(vec![value]))
+}
+
+/// The type with numbers for the enums that are within others; None where there are none.
+fn unmarked(of: &DataType, within: bool) -> Option<DataType> {
+    let item = |field: &FieldRef| {
+        let of = unmarked(field.data_type(), true)?;
+        Some(Arc::new(field.as_ref().clone().with_data_type(of)))
+    };
+    match of {
+        _ if EnumType::of(of).is_some() => within.then_some(DataType::Int64),
+        DataType::List(field) => item(field).map(DataType::List),
+        DataType::Struct(fields) => {
+            let some = fields.iter().any(|field| item(field).is_some());
+            let fields = fields.iter().map(|field| item(field).unwrap_or_else(|| field.clone()));
+            some.then(|| DataType::Struct(fields.collect()))
+        }
+        _ => None,
+    }
+}
+
+/// The same bytes under another type.
+fn retyped(values: &ColumnarValue, to: &DataType) -> Result<ColumnarValue> {
+    fn data(of: ArrayData, to: &DataType) -> Result<ArrayData> {
+        let children = of.child_data().iter().cloned();
+        let children = match to {
+            DataType::List(item) => children.map(|child| data(child, item.data_type())).collect(),
+            DataType::Struct(fields) => children
+                .zip(fields)
+                .map(|(child, field)| data(child, field.data_type()))
+                .collect(),
+            _ => children.map(Ok).collect::<Result<Vec<_>>>(),
+        };
+        let made = of.into_builder().data_type(to.clone()).child_data(children?);
+        Ok(made.build()?)
+    }
+    let array = values.to_array(1)?;
+    let array = make_array(data(array.to_data(), to)?);
+    Ok(match values {
+        ColumnarValue::Array(_) => ColumnarValue::Array(array),
+        ColumnarValue::Scalar(_) => ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?),
+    })
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Held {
+    to: DataType,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Held {
+    fn name(&self) -> &str {
+        "held"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.to.clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        retyped(&args.args[0], &self.to)
+    }
 }
 
 fn kept(value: &Field) -> Fields {
@@ -199,6 +276,9 @@ impl ScalarUDFImpl for OrNull {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        Ok(args.args[0].clone())
+        match args.args[0].data_type() == *self.field.data_type() {
+            true => Ok(args.args[0].clone()),
+            false => retyped(&args.args[0], self.field.data_type()),
+        }
     }
 }

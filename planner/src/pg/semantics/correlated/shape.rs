@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(super) fn is_join(expr: &Expr, plan: &LogicalPlan) -> Result<bool> {
     let scalar = matches!(expr, Expr::ScalarSubquery(_));
     let all = plan;
-    let plan = if scalar { without_first_row(plan) } else { plan };
+    let plan = if scalar { without_first_row(plan)? } else { plan };
     // An aggregate has a row where a group has none.
     let first_of_one = !std::ptr::eq(all, plan) && gives_one_row(plan);
     if scalar && (first_of_one || !is_filled_in(plan, 0)) {
@@ -92,18 +92,20 @@ fn is_filled_in(plan: &LogicalPlan, at: usize) -> bool {
     }
 }
 
-/// Below `ORDER BY ... LIMIT 1` of a scalar subquery, which becomes an aggregate.
-fn without_first_row(plan: &LogicalPlan) -> &LogicalPlan {
+/// Below `ORDER BY ... LIMIT 1` of a scalar subquery, which becomes an aggregate: not where it orders by the row outside.
+fn without_first_row(plan: &LogicalPlan) -> Result<&LogicalPlan> {
     let mut node = plan;
     if let LogicalPlan::Projection(projection) = node
         && let LogicalPlan::Limit(_) = projection.input.as_ref()
     {
         node = &projection.input;
     }
-    let LogicalPlan::Limit(limit) = node else { return plan };
+    let LogicalPlan::Limit(limit) = node else {
+        return Ok(plan);
+    };
     let is = |fetch: &Option<Box<Expr>>, wanted: i64| matches!(fetch.as_deref(), Some(Expr::Literal(ScalarValue::Int64(Some(n)), _)) if *n == wanted);
     if !is(&limit.fetch, 1) || limit.skip.is_some() && !is(&limit.skip, 0) {
-        return plan;
+        return Ok(plan);
     }
     node = &limit.input;
     if let LogicalPlan::Projection(projection) = node
@@ -112,8 +114,9 @@ fn without_first_row(plan: &LogicalPlan) -> &LogicalPlan {
         node = &projection.input;
     }
     match node {
-        LogicalPlan::Sort(sort) if sort.fetch.is_none() => &sort.input,
-        node => node,
+        LogicalPlan::Sort(_) if own_references(node)? != Own::None => Ok(plan),
+        LogicalPlan::Sort(sort) if sort.fetch.is_none() => Ok(&sort.input),
+        node => Ok(node),
     }
 }
 

@@ -9,25 +9,25 @@
 //! - a scalar subquery may have no row, so it may be NULL whatever its column says.
 
 pub(super) mod domain;
+mod one_row;
 mod values;
 mod windows;
 
-use crate::pg::functions::aggregate::single::{ONLY_ROW, SINGLE_ROW, or_null};
 use crate::pg::named;
 use datafusion::common::alias::AliasGenerator;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, JoinType, Result, ScalarValue, not_impl_err};
-use datafusion::error::DataFusionError;
+use datafusion::common::{Column, JoinType, Result, not_impl_err};
 use datafusion::functions_aggregate::expr_fn::count;
-use datafusion::functions_aggregate::first_last::first_value_udaf;
-use datafusion::logical_expr::expr::{AggregateFunction, Exists};
+use datafusion::logical_expr::expr::Exists;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::{Subquery, SubqueryAlias};
 use datafusion::logical_expr::utils::{conjunction, expr_to_columns};
 use datafusion::logical_expr::{Distinct, DistinctOn, Expr, Filter, LogicalPlan, LogicalPlanBuilder, SortExpr, lit};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
+pub(super) use one_row::gives_one_row;
+use one_row::{aggregate, of_one_row};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -129,121 +129,6 @@ fn renamed(alias: &SubqueryAlias) -> Result<LogicalPlan> {
     LogicalPlanBuilder::from(alias.input.as_ref().clone())
         .project(exprs)?
         .build()
-}
-
-/// Whether the value may turn out to be a constant that is never NULL, where the subquery has a row.
-fn may_fold(subquery: &Expr) -> Result<bool> {
-    let Expr::ScalarSubquery(subquery) = subquery else {
-        return Ok(false);
-    };
-    let Some(value) = subquery.subquery.head_output_expr()? else {
-        return Ok(false);
-    };
-    let chooses = |expr: &Expr| match expr {
-        Expr::Case(_) => true,
-        Expr::ScalarFunction(call) => !call.name().starts_with("checked_"),
-        _ => false,
-    };
-    Ok(!value.any_column_refs() || value.exists(|expr| Ok(chooses(expr)))?)
-}
-
-/// A scalar subquery that gives one row at most, or fails.
-fn of_one_row(expr: Expr, outer: Option<&LogicalPlan>, names: &AliasGenerator) -> Result<Transformed<Expr>> {
-    let Expr::ScalarSubquery(subquery) = expr else {
-        return Ok(Transformed::no(expr));
-    };
-    let plan = subquery.subquery.as_ref();
-    if plan.schema().fields().len() != 1 {
-        return Ok(Transformed::no(Expr::ScalarSubquery(subquery)));
-    }
-    if subquery.outer_ref_columns.is_empty() {
-        let field = plan.schema().field(0).clone();
-        let expr = Expr::ScalarSubquery(subquery);
-        return Ok(
-            match field.is_nullable() && field.metadata().is_empty() && !may_fold(&expr)? {
-                true => Transformed::no(expr),
-                false => Transformed::yes(or_null(expr, &field)),
-            },
-        );
-    }
-    let with = |plan: LogicalPlan| {
-        let plan = match outer {
-            Some(outer) => domain::by_equality(plan, outer, names)?,
-            None => plan,
-        };
-        Ok::<_, DataFusionError>(Expr::ScalarSubquery(Subquery {
-            subquery: Arc::new(windows::partitioned(plan)?),
-            outer_ref_columns: subquery.outer_ref_columns.clone(),
-            spans: subquery.spans.clone(),
-        }))
-    };
-    // What a join puts in its place where there is no row forgets what type it is.
-    let field = plan.schema().field(0);
-    let typed = |value: Expr| match field.metadata().is_empty() {
-        true => value,
-        false => or_null(value, field),
-    };
-    if gives_one_row(plan) {
-        return Ok(Transformed::yes(typed(with(plan.clone())?)));
-    }
-    if let Some(first) = first_row(plan)? {
-        return Ok(Transformed::yes(typed(with(first)?)));
-    }
-    let value = Expr::Column(plan.schema().columns().remove(0));
-    let single = AggregateFunction::new_udf(SINGLE_ROW.clone(), vec![value], false, None, Vec::new(), None);
-    let single = aggregate(plan.clone(), Expr::AggregateFunction(single))?;
-    Ok(Transformed::yes(ONLY_ROW.call(vec![with(single)?])))
-}
-
-fn aggregate(input: LogicalPlan, expr: Expr) -> Result<LogicalPlan> {
-    LogicalPlanBuilder::from(input)
-        .aggregate(Vec::<Expr>::new(), vec![expr])?
-        .build()
-}
-
-/// Whether a plan is made of the one row that an aggregate gives, of no rows too, or of a list without FROM.
-pub(super) fn gives_one_row(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
-        LogicalPlan::Projection(projection) => gives_one_row(&projection.input),
-        LogicalPlan::SubqueryAlias(alias) => gives_one_row(&alias.input),
-        LogicalPlan::Filter(filter) => gives_one_row(&filter.input),
-        LogicalPlan::EmptyRelation(_) => true,
-        _ => false,
-    }
-}
-
-/// `SELECT x FROM ... ORDER BY keys LIMIT 1` as `SELECT first_value(x ORDER BY keys) FROM ...`.
-fn first_row(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
-    let (mut value, mut node) = (Expr::Column(plan.schema().columns().remove(0)), plan);
-    if let LogicalPlan::Projection(projection) = node
-        && let LogicalPlan::Limit(_) = projection.input.as_ref()
-    {
-        (value, node) = (projection.expr[0].clone(), &projection.input);
-    }
-    let LogicalPlan::Limit(limit) = node else {
-        return Ok(None);
-    };
-    let one = |fetch: &Option<Box<Expr>>, wanted: i64| matches!(fetch.as_deref(), Some(Expr::Literal(ScalarValue::Int64(Some(n)), _)) if *n == wanted);
-    if !one(&limit.fetch, 1) || limit.skip.is_some() && !one(&limit.skip, 0) {
-        return Ok(None);
-    }
-    node = &limit.input;
-    if let LogicalPlan::Projection(projection) = node
-        && let LogicalPlan::Sort(_) = projection.input.as_ref()
-    {
-        (value, node) = (projection.expr[0].clone(), &projection.input);
-    }
-    let mut keys: Vec<SortExpr> = Vec::new();
-    if let LogicalPlan::Sort(sort) = node {
-        if sort.fetch.is_some() {
-            return Ok(None);
-        }
-        keys.clone_from(&sort.expr);
-        node = &sort.input;
-    }
-    let first = AggregateFunction::new_udf(first_value_udaf(), vec![value.unalias()], false, None, keys, None);
-    aggregate(node.clone(), Expr::AggregateFunction(first)).map(Some)
 }
 
 /// Computes the subqueries in a node's expressions by a projection below it.

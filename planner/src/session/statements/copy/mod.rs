@@ -5,7 +5,7 @@ mod options;
 mod sink;
 
 use super::row_locks::Patience;
-use super::{defaults, insert, permitted, query, select, updatable};
+use super::{defaults, insert, permitted, query, select, updatable, with};
 use crate::catalog::files;
 use crate::catalog::services::Work;
 use crate::pg::error::{Result, SqlError, state};
@@ -16,7 +16,7 @@ use crate::pg::types::describe as describe_columns;
 use crate::session::run;
 use crate::session::{Prepared, Session};
 use datafusion::arrow::array::{Array, ArrayRef};
-use datafusion::sql::sqlparser::ast::{self, Ident, SelectItem};
+use datafusion::sql::sqlparser::ast::{self, Ident, SelectItem, SetExpr};
 use fill::Fill;
 use futures::StreamExt;
 use options::Options;
@@ -72,12 +72,24 @@ pub(super) async fn run(session: &mut Session, prepared: &Prepared, copy: &Copy)
             };
             to(session, copy, &query, oid).await
         }
-        (Source::Query(query), _, _) if prepared.statement.may_lock => {
+        (Source::Query(query), _, _) if prepared.statement.may_lock || changes(query) => {
             changed(session, prepared, copy, &ast::Statement::Query(query.clone())).await
         }
         (Source::Query(query), _, _) => to(session, copy, query, 0).await,
         (Source::Change(statement), _, _) => changed(session, prepared, copy, statement).await,
     }
+}
+
+/// Whether a query is a change with a WITH before it, or has one in its WITH.
+fn changes(query: &ast::Query) -> bool {
+    let in_with = query.with.iter().any(|with| with.cte_tables.iter().any(with::changes));
+    let is_change = |body: &SetExpr| {
+        matches!(
+            body,
+            SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_)
+        )
+    };
+    in_with || is_change(&query.body)
 }
 
 /// `COPY (INSERT ... RETURNING ...) TO`

@@ -1,0 +1,219 @@
+//! A value compared with the rows of a subquery, by EXISTS.
+//!
+//! An aggregate or a window function on the left can stand in no WHERE: there the subquery's rows become an array, once,
+//! `x op ANY (ARRAY (S))`.
+
+use super::spellings::{call, compare_rows, take};
+use crate::pg::functions::aggregate::names::call_over_rows;
+use crate::pg::parse::select;
+use crate::pg::walk::null;
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, CaseWhen, CastKind, DataType, Expr, FunctionArguments, Ident, Query, SelectItem, TableWithJoins,
+    UnaryOperator, Value,
+};
+
+/// `left op ANY (subquery)`, or its negation.
+pub(super) struct Comparison {
+    pub left: Expr,
+    pub op: BinaryOperator,
+    pub subquery: Box<Query>,
+    pub negated: bool,
+}
+
+impl Comparison {
+    pub(super) fn of(expr: &mut Expr) -> Option<Comparison> {
+        match expr {
+            Expr::InSubquery {
+                expr: left,
+                subquery,
+                negated,
+            } => Some(Comparison {
+                left: take(left),
+                op: BinaryOperator::Eq,
+                subquery: subquery.clone(),
+                negated: *negated,
+            }),
+            Expr::AnyOp {
+                left,
+                compare_op,
+                right,
+                ..
+            } => take_subquery(right).map(|subquery| Comparison {
+                left: take(left),
+                op: compare_op.clone(),
+                subquery,
+                negated: false,
+            }),
+            Expr::AllOp {
+                left,
+                compare_op,
+                right,
+            } => {
+                let op = opposite(compare_op)?;
+                take_subquery(right).map(|subquery| Comparison {
+                    left: take(left),
+                    op,
+                    subquery,
+                    negated: true,
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether what is compared is known after the rows of the query are. Rows are not: records that hold NULL are equal.
+    pub(super) fn is_over_rows(&self) -> bool {
+        is_plain(&self.left) && call_over_rows(&self.left).is_some()
+    }
+
+    /// Compared with an array of the subquery's rows.
+    fn with_array(self) -> Expr {
+        let Comparison {
+            left,
+            op,
+            subquery,
+            negated,
+        } = self;
+        let mut array = call("array", Vec::new());
+        if let Expr::Function(function) = &mut array {
+            function.args = FunctionArguments::Subquery(subquery);
+        }
+        let met = Expr::AnyOp {
+            left: Box::new(left),
+            compare_op: op,
+            right: Box::new(array),
+            is_some: false,
+        };
+        match negated {
+            true => not(met),
+            false => met,
+        }
+    }
+
+    pub(super) fn three_valued(self) -> Expr {
+        if self.is_over_rows() {
+            return self.with_array();
+        }
+        let Comparison {
+            left,
+            op,
+            subquery,
+            negated,
+        } = self;
+        let met = exists(&left, subquery.clone(), |left, value| compared(left, &op, value));
+        let mut unknown = Vec::new();
+        if op == BinaryOperator::Eq && is_plain(&left) {
+            unknown.push(exists(&left, subquery.clone(), |_, value| {
+                Some(Expr::IsNull(Box::new(value.clone())))
+            }));
+            let any = exists(&left, subquery, |_, _| Some(Expr::Value(Value::Boolean(true).into())));
+            unknown.push(Expr::BinaryOp {
+                left: Box::new(Expr::IsNull(Box::new(left))),
+                op: BinaryOperator::And,
+                right: Box::new(any),
+            });
+        } else {
+            unknown.push(exists(&left, subquery, |left, value| {
+                compared(left, &op, value).map(|met| Expr::IsNull(Box::new(Expr::Nested(Box::new(met)))))
+            }));
+        }
+        let boolean = |value: bool| Expr::Value(Value::Boolean(value).into());
+        let mut conditions = vec![CaseWhen {
+            condition: met,
+            result: boolean(!negated),
+        }];
+        conditions.extend(unknown.into_iter().map(|condition| CaseWhen {
+            condition,
+            result: Expr::Cast {
+                kind: CastKind::Cast,
+                expr: Box::new(null()),
+                data_type: DataType::Boolean,
+                array: false,
+                format: None,
+            },
+        }));
+        Expr::Case {
+            case_token: AttachedToken::empty(),
+            end_token: AttachedToken::empty(),
+            operand: None,
+            conditions,
+            else_result: Some(Box::new(boolean(negated))),
+        }
+    }
+}
+
+fn take_subquery(right: &mut Box<Expr>) -> Option<Box<Query>> {
+    match right.as_mut() {
+        Expr::Subquery(subquery) => Some(subquery.clone()),
+        _ => None,
+    }
+}
+
+fn opposite(op: &BinaryOperator) -> Option<BinaryOperator> {
+    Some(match op {
+        BinaryOperator::Eq => BinaryOperator::NotEq,
+        BinaryOperator::NotEq => BinaryOperator::Eq,
+        BinaryOperator::Lt => BinaryOperator::GtEq,
+        BinaryOperator::LtEq => BinaryOperator::Gt,
+        BinaryOperator::Gt => BinaryOperator::LtEq,
+        BinaryOperator::GtEq => BinaryOperator::Lt,
+        _ => return None,
+    })
+}
+
+/// `left op value`; rows column by column.
+pub(super) fn compared(left: &Expr, op: &BinaryOperator, value: &Expr) -> Option<Expr> {
+    if !is_plain(left) {
+        return compare_rows(left, op, value);
+    }
+    Some(Expr::BinaryOp {
+        left: Box::new(left.clone()),
+        op: op.clone(),
+        right: Box::new(value.clone()),
+    })
+}
+
+/// `EXISTS (SELECT true FROM (subquery) AS s(v) WHERE condition(left, v))`, with as many columns as `left` has.
+pub(super) fn exists(left: &Expr, subquery: Box<Query>, condition: impl Fn(&Expr, &Expr) -> Option<Expr>) -> Expr {
+    let width = match left {
+        Expr::Tuple(values) => values.len(),
+        _ => 1,
+    };
+    let (from, value) = named(subquery, width);
+    let Some(condition) = condition(left, &value) else {
+        return null();
+    };
+    let item = SelectItem::UnnamedExpr(Expr::Value(Value::Boolean(true).into()));
+    Expr::Exists {
+        subquery: select::query(vec![item], vec![from], Some(condition)),
+        negated: false,
+    }
+}
+
+/// A subquery in FROM, and the row of its columns, or the only one.
+pub(super) fn named(subquery: Box<Query>, width: usize) -> (TableWithJoins, Expr) {
+    let name = |text: &str| Ident::with_quote('"', text);
+    let columns: Vec<Ident> = (0..width).map(|at| name(&format!("\u{1}value{at}"))).collect();
+    let mut values: Vec<Expr> = columns
+        .iter()
+        .map(|column| Expr::CompoundIdentifier(vec![name("\u{1}any"), column.clone()]))
+        .collect();
+    let value = match values.len() {
+        1 => values.remove(0),
+        _ => Expr::Tuple(values),
+    };
+    let from = select::alone(select::derived(subquery, "\u{1}any", &columns));
+    (from, value)
+}
+
+pub(super) fn is_plain(expr: &Expr) -> bool {
+    !matches!(expr, Expr::Tuple(values) if values.len() > 1)
+}
+
+pub(super) fn not(expr: Expr) -> Expr {
+    Expr::UnaryOp {
+        op: UnaryOperator::Not,
+        expr: Box::new(Expr::Nested(Box::new(expr))),
+    }
+}
