@@ -20,6 +20,7 @@ use datafusion::logical_expr::{Expr, Join, LogicalPlan, TableScan};
 use tenon_executor::scan::SegmentTable;
 
 use super::annotate::bare;
+use super::shared_filters;
 pub use filter::{UNKNOWN, selectivity};
 pub use join::{equality_correction, equality_selectivity};
 pub use sampled::remembering;
@@ -69,6 +70,7 @@ impl Profile {
                     LogicalPlan::Aggregate(_) | LogicalPlan::SubqueryAlias(_)
                 );
                 let share = selectivity([&filter.predicate], filter.input.schema(), &input);
+                let share = (share / kept_before(&filter.input, &input)).min(1.0);
                 input.rows = left(input.rows, if over_aggregate { share.min(HAVING) } else { share });
                 input
             }
@@ -164,6 +166,14 @@ impl ColumnProfile {
 /// What a filter leaves of some rows: one at least, or nothing would be worth ordering above it.
 fn left(rows: f64, share: f64) -> f64 {
     (rows * share).max(rows.min(1.0))
+}
+
+/// The share of shared rows that were kept, by what is true of all that filters above them keep.
+fn kept_before(plan: &LogicalPlan, profile: &Profile) -> f64 {
+    match shared_filters::known(plan) {
+        Some(condition) => selectivity([&condition], plan.schema(), profile).max(1e-6),
+        None => 1.0,
+    }
 }
 
 fn skip_projections(plan: &LogicalPlan) -> &LogicalPlan {
