@@ -25,3 +25,9 @@ SELECT count(*) FROM t1k a JOIN t1k b ON a.id BETWEEN b.id - 2 AND b.id + 2;
 -- Groups, few and many.
 SELECT kind, count(*) FROM t100k GROUP BY kind;
 SELECT t100k_id, sum(amount) FROM t1m GROUP BY t100k_id ORDER BY 2 DESC LIMIT 5;
+-- A column of a union is no key, though columns of its inputs may be.
+SELECT count(*) FROM (SELECT id, t1k_id FROM t100k UNION ALL SELECT id, t1k_id FROM t1m) u, t1k, t10 WHERE u.t1k_id = t1k.id AND t10_id = t10.id AND t1k.kind = 3 AND name = 'name 3';
+-- A join's condition that NULLs do not meet makes an inner join of the outer one below.
+SELECT count(*) FROM t100k LEFT JOIN t1k ON t1k_id = t1k.id, t10 WHERE t10_id = t10.id AND name = 'name 3';
+-- What is made once for several is made of what one of them reads.
+WITH sums AS (SELECT t1k_id, kind, sum(price) AS total FROM t100k GROUP BY t1k_id, kind) SELECT count(*) FROM sums a, sums b WHERE a.t1k_id = b.t1k_id AND a.kind = 3 AND b.kind = 4 AND b.total > 10;

@@ -78,7 +78,7 @@ async fn ladder() -> Result<()> {
     let mut plans = String::new();
     for statement in text.split(";\n").map(str::trim).filter(|s| !s.is_empty()) {
         let bare: Vec<&str> = statement.lines().filter(|line| !line.starts_with("--")).collect();
-        if bare.join("\n").starts_with("SELECT") {
+        if ["SELECT", "WITH"].iter().any(|word| bare.join("\n").starts_with(word)) {
             let plan = explain(&client, "COSTS OFF", &bare.join("\n")).await?;
             writeln!(plans, "{statement};\n{plan}\n")?;
         } else {

@@ -218,7 +218,7 @@ fn fill(plan: LogicalPlan, ids: &[String], values: &[ScalarValue], kept: &mut Ke
             if let Some(rows) = own.as_any().downcast_ref::<Materialized>() {
                 let own = kept.get(&(Arc::as_ptr(&rows.rows) as usize));
                 let own = own.unwrap_or(&rows.rows).clone();
-                return Ok(Transformed::yes(Materialized::sharing(rows.input.clone(), own)));
+                return Ok(Transformed::yes(rows.with_rows(own)));
             }
         }
         let filled = node.map_expressions(|expr| value_filled(expr, ids, values))?;

@@ -34,6 +34,7 @@ pub(crate) mod row_order;
 pub mod rules;
 mod runtime_filters;
 mod same_windows;
+mod shared_filters;
 mod shared_limits;
 mod simplify;
 pub(crate) mod spill;

@@ -12,6 +12,7 @@
 
 use super::deep;
 use super::in_place::applied;
+use super::shared_filters;
 use crate::pg::errors::to_datafusion;
 use crate::pg::occurring::{Kinds, Occurring};
 use crate::pg::planning;
@@ -114,11 +115,26 @@ pub(crate) fn analyzed(state: &SessionState, mut plan: LogicalPlan) -> Result<Lo
 
 /// The plan analyzed and optimized.
 pub(crate) fn optimized(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
-    optimized_analyzed(state, analyzed(state, plan)?)
+    let (mut plan, kinds) = by_rules(state, analyzed(state, plan)?)?;
+    if kinds.has(Kinds::SHARED_ROWS) {
+        // Rows within rows: the outer ones first.
+        for _ in 0..state.config_options().optimizer.max_passes {
+            match shared_filters::pushed(&plan)? {
+                Some(filtered) => plan = by_rules(state, filtered)?.0,
+                None => break,
+            }
+        }
+    }
+    Ok(plan)
 }
 
-/// An analyzed plan optimized.
-pub(crate) fn optimized_analyzed(state: &SessionState, mut plan: LogicalPlan) -> Result<LogicalPlan> {
+/// An analyzed plan optimized. It may be a part of another, so that nothing is said of who else reads its shared rows.
+pub(crate) fn optimized_analyzed(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
+    Ok(by_rules(state, plan)?.0)
+}
+
+/// The plan as the rules leave it, and what occurs in it.
+fn by_rules(state: &SessionState, mut plan: LogicalPlan) -> Result<(LogicalPlan, Kinds)> {
     let rules = &state.optimizer().rules;
     let all = |plan: &LogicalPlan| Occurring::of(plan, (usize::MAX, usize::MAX)).map(|found| found.kinds);
     let mut kinds = all(&plan)?;
@@ -178,7 +194,7 @@ pub(crate) fn optimized_analyzed(state: &SessionState, mut plan: LogicalPlan) ->
         seen.push(now);
     }
     deep::check(&plan)?;
-    Ok(plan)
+    Ok((plan, kinds))
 }
 
 /// What tells plans apart. Of their columns it says nothing of which decide others.

@@ -1,6 +1,6 @@
 //! Where runtime filters go: from each join whose unmatched probe rows vanish, down to the scans that give the probe
-//! side's keys. On the way they pass joins (on either side, by equality of keys), filters, projections, sorts, and
-//! aggregates that group by the key: the semi-join reduction that correlated aggregates need (magic sets, Mumick 1990).
+//! side's keys. On the way they pass joins (on either side, by equality of keys), filters, projections, sorts, the inputs
+//! of UNION ALL, and aggregates that group by the key: the semi-join reduction that correlated aggregates need (magic sets, Mumick 1990).
 
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 use tenon_executor::aggregate::GroupExec;
 use tenon_executor::join::JoinExec;
@@ -69,6 +70,9 @@ fn push(plan: &Plan, column: usize, filter: &Arc<RuntimeFilter>) -> Result<Optio
     if let Some(join) = plan.downcast_ref::<JoinExec>() {
         return push_through_join(join, column, filter);
     }
+    if plan.is::<UnionExec>() {
+        return push_into_union(plan, column, filter);
+    }
     let source = if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
         position(&projection.expr()[column].expr)
     } else if let Some(node) = plan.downcast_ref::<FilterExec>() {
@@ -96,6 +100,21 @@ fn push(plan: &Plan, column: usize, filter: &Arc<RuntimeFilter>) -> Result<Optio
     match push(input, source, filter)? {
         Some(input) => Ok(Some(with_children(Arc::clone(plan), vec![input])?)),
         None => Ok(None),
+    }
+}
+
+/// Each input may lose its rows by itself.
+fn push_into_union(union: &Plan, column: usize, filter: &Arc<RuntimeFilter>) -> Result<Option<Plan>> {
+    let mut placed = false;
+    let inputs = union.children().into_iter().map(|input| {
+        let filtered = push(input, column, filter)?;
+        placed |= filtered.is_some();
+        Ok(filtered.unwrap_or_else(|| Arc::clone(input)))
+    });
+    let inputs = inputs.collect::<Result<Vec<_>>>()?;
+    match placed {
+        true => Ok(Some(with_children(Arc::clone(union), inputs)?)),
+        false => Ok(None),
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Rules take plans apart and put them together again, whatever they find. One whose subject does not occur is not run.
 
+use crate::pg::nodes::Materialized;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{JoinType, Result, ScalarValue};
 use datafusion::logical_expr::expr::{AggregateFunction, InSubquery, SetComparison};
@@ -47,6 +48,8 @@ kinds! {
     /// Of a function of one row.
     CALL = 18,
     DISTINCT_CALL = 19,
+    /// Rows that several read.
+    SHARED_ROWS = 20,
     BETWEEN = 21,
     IN_LIST = 22,
     /// A constant timestamp.
@@ -200,6 +203,7 @@ fn of_node(plan: &LogicalPlan) -> Kinds {
         LogicalPlan::Distinct(Distinct::All(_) | Distinct::On(_)) => Kinds::DISTINCT,
         LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row => Kinds::EMPTY,
         LogicalPlan::Subquery(_) => Kinds::LATERAL,
+        LogicalPlan::Extension(extension) if extension.node.as_any().is::<Materialized>() => Kinds::SHARED_ROWS,
         _ => Kinds::default(),
     }
 }

@@ -90,9 +90,10 @@ impl RelationPlanner for Relations {
                         sample: None,
                     };
                     let plan = context.plan(inner)?;
-                    let once = always || is_volatile(&plan)? || if_costly && is_costly(&plan)?;
+                    let whole = always || is_volatile(&plan)?;
+                    let once = whole || if_costly && is_costly(&plan)?;
                     let plan = match once {
-                        true => Materialized::plan(plan),
+                        true => Materialized::plan(plan, whole),
                         false => plan,
                     };
                     if alias.columns.is_empty() {

@@ -7,7 +7,7 @@ use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 
 use super::difference::{self, Difference};
-use super::stored::number;
+use super::stored::{Stored, number};
 use super::{ColumnProfile, Profile, sampled};
 
 /// A predicate that nothing is known about.
@@ -60,6 +60,30 @@ pub fn selectivity<'a>(filters: impl IntoIterator<Item = &'a Expr>, schema: &DFS
         share *= difference::share(&left, &right, low, high).unwrap_or(guess);
     }
     share.clamp(0.0, 1.0)
+}
+
+/// Notes what filters leave on columns by whose order their table is: rows that are together.
+pub fn gather<'a>(filters: impl IntoIterator<Item = &'a Expr>, schema: &DFSchema, profile: &mut Profile) {
+    let mut by_table: BTreeMap<u64, Vec<&Expr>> = BTreeMap::new();
+    for conjunct in filters.into_iter().flat_map(split_conjunction) {
+        let mut columns = conjunct.column_refs().into_iter();
+        let (Some(column), None) = (columns.next(), columns.next()) else {
+            continue;
+        };
+        let known = profile.of_column(column, schema);
+        if let Some(stored) = known.stored.filter(Stored::is_in_order) {
+            by_table.entry(stored.table.version()).or_default().push(conjunct);
+        }
+    }
+    for (table, conjuncts) in by_table {
+        let share = selectivity(conjuncts, schema, profile);
+        for column in &mut profile.columns {
+            let is_of_table = |stored: &Stored| stored.table.version() == table;
+            if column.stored.as_ref().is_some_and(is_of_table) {
+                column.together = Some(column.together.unwrap_or(1.0) * share);
+            }
+        }
+    }
 }
 
 /// The order comparisons that a conjunct makes: one, or BETWEEN's two.

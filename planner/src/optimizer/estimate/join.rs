@@ -66,7 +66,8 @@ pub fn equality_correction(left: &ColumnProfile, right: &ColumnProfile) -> f64 {
     (selectivity * domain).max(1e-6)
 }
 
-/// The part of the larger domain's rows that can find partners, by the columns' bounds.
+/// What the columns' bounds make of 1 / max(distinct): rows outside the overlap are lost on both sides, and so are values
+/// of the domains.
 fn overlap(left: &ColumnProfile, right: &ColumnProfile) -> f64 {
     let (Some(left_min), Some(left_max), Some(right_min), Some(right_max)) = (left.min, left.max, right.min, right.max)
     else {
@@ -77,7 +78,20 @@ fn overlap(left: &ColumnProfile, right: &ColumnProfile) -> f64 {
         return 1e-6;
     }
     let within = |min: f64, max: f64| if max > min { (high - low) / (max - min) } else { 1.0 };
-    // Rows outside the overlap are lost on both sides, and the domain shrinks with the larger one's loss.
-    let (left, right) = (within(left_min, left_max), within(right_min, right_max));
-    left.max(right).clamp(1e-6, 1.0)
+    let (of_left, of_right) = (within(left_min, left_max), within(right_min, right_max));
+    let (Some(left_values), Some(right_values)) = (left.distinct, right.distinct) else {
+        return of_left.max(of_right).clamp(1e-6, 1.0);
+    };
+    let domain = left_values.max(right_values).max(1.0);
+    let met = (left_values * of_left).max(right_values * of_right).max(1.0);
+    (rows_within(left, of_left) * rows_within(right, of_right) * domain / met).clamp(1e-6, domain)
+}
+
+/// The share of a column's rows that are in a part of its range. Where filters have left rows that are together, that is the
+/// part that they are in as far as they fit: a query asks for days of which there is something to join.
+fn rows_within(column: &ColumnProfile, part: f64) -> f64 {
+    match (column.together, &column.stored) {
+        (Some(together), Some(stored)) if stored.is_in_order() => (part / together.max(1e-9)).min(1.0),
+        _ => part,
+    }
 }

@@ -3,7 +3,8 @@
 //! Scans start from storage's statistics; filters scale rows but leave a column's distinct count alone, because join
 //! selectivity is about the domain that a key comes from (Selinger et al. 1979), not about what a filter left.
 //!
-//! `filter` holds predicates, `join` equality keys, `group` GROUP BY, `stored` what storage knows of a column.
+//! `filter` holds predicates, `join` equality keys, `group` GROUP BY, `union` UNION ALL, `stored` what storage knows of a
+//! column.
 
 pub(crate) mod cost;
 mod difference;
@@ -12,6 +13,7 @@ mod group;
 mod join;
 mod sampled;
 mod stored;
+mod union;
 
 use datafusion::common::stats::Precision;
 use datafusion::common::{Column, DFSchema, JoinType, ScalarValue};
@@ -20,7 +22,8 @@ use datafusion::logical_expr::{Expr, Join, LogicalPlan, TableScan};
 use tenon_executor::scan::SegmentTable;
 
 use super::annotate::bare;
-pub use filter::{UNKNOWN, selectivity};
+use super::shared_filters;
+pub use filter::{UNKNOWN, gather, selectivity};
 pub use join::{equality_correction, equality_selectivity};
 pub use sampled::remembering;
 use stored::{Stored, number};
@@ -46,6 +49,8 @@ pub struct ColumnProfile {
     pub max: Option<f64>,
     /// Rows of the table that the column comes from, before any filter.
     pub base_rows: Option<f64>,
+    /// The share of its table's rows that filters on columns have left by whose order the table is.
+    together: Option<f64>,
     /// The stored column that this one is.
     stored: Option<Stored>,
 }
@@ -69,7 +74,9 @@ impl Profile {
                     LogicalPlan::Aggregate(_) | LogicalPlan::SubqueryAlias(_)
                 );
                 let share = selectivity([&filter.predicate], filter.input.schema(), &input);
+                let share = (share / kept_before(&filter.input, &input)).min(1.0);
                 input.rows = left(input.rows, if over_aggregate { share.min(HAVING) } else { share });
+                gather([&filter.predicate], filter.input.schema(), &mut input);
                 input
             }
             LogicalPlan::Projection(projection) => {
@@ -102,6 +109,7 @@ impl Profile {
                 let left = next();
                 of_join(join, left, next())
             }
+            LogicalPlan::Union(union) => union::of_inputs(inputs.collect(), union.schema.fields().len()),
             LogicalPlan::EmptyRelation(empty) => Self {
                 rows: if empty.produce_one_row { 1.0 } else { 0.0 },
                 columns: vec![ColumnProfile::default(); empty.schema.fields().len()],
@@ -133,6 +141,12 @@ impl Profile {
             Expr::Column(column) => self.of_column(column, schema),
             Expr::Alias(alias) => self.of_expr(&alias.expr, schema),
             Expr::Cast(cast) => self.of_expr(&cast.expr, schema),
+            Expr::Literal(value, _) => ColumnProfile {
+                distinct: Some(if value.is_null() { 0.0 } else { 1.0 }),
+                min: number(value),
+                max: number(value),
+                ..Default::default()
+            },
             _ => ColumnProfile::default(),
         }
     }
@@ -166,6 +180,14 @@ fn left(rows: f64, share: f64) -> f64 {
     (rows * share).max(rows.min(1.0))
 }
 
+/// The share of shared rows that were kept, by what is true of all that filters above them keep.
+fn kept_before(plan: &LogicalPlan, profile: &Profile) -> f64 {
+    match shared_filters::known(plan) {
+        Some(condition) => selectivity([&condition], plan.schema(), profile).max(1e-6),
+        None => 1.0,
+    }
+}
+
 fn skip_projections(plan: &LogicalPlan) -> &LogicalPlan {
     match bare(plan) {
         LogicalPlan::Projection(projection) => skip_projections(&projection.input),
@@ -180,6 +202,7 @@ fn of_scan(scan: &TableScan) -> Profile {
         let schema = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema());
         if let Ok(schema) = schema {
             profile.rows = left(profile.rows, selectivity(&scan.filters, &schema, &profile));
+            gather(&scan.filters, &schema, &mut profile);
         }
     }
     if let Some(fetch) = scan.fetch {

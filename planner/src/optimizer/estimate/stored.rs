@@ -9,6 +9,9 @@ use tenon_storage::{Bound, Distribution, TableVersion};
 
 use super::ColumnProfile;
 
+/// The correlation from which on rows are taken for ordered by a column.
+const IN_ORDER: f64 = 0.95;
+
 /// A column of a table version. Its distribution is sampled when first asked for.
 #[derive(Clone, Debug)]
 pub(super) struct Stored {
@@ -36,6 +39,7 @@ pub(super) fn profile(table: &Arc<TableVersion>, column: usize) -> ColumnProfile
         min: place(&known.min),
         max: place(&known.max),
         base_rows,
+        together: None,
         stored: Some(stored),
     }
 }
@@ -51,6 +55,19 @@ impl Stored {
 
     pub fn distinct(&self) -> f64 {
         self.table.distinct(self.column) as f64
+    }
+
+    /// How far the column's values are apart on the number line at least; None where there is no saying.
+    pub fn step(&self) -> Option<f64> {
+        let own = self.data_type();
+        let counts = own.is_integer() || own.is_temporal() || matches!(own, DataType::Decimal128(..));
+        counts.then(|| unit(own))
+    }
+
+    /// Whether the table's rows are in the order of the column's values, or in the opposite one, but for a few.
+    pub fn is_in_order(&self) -> bool {
+        let correlation = self.distribution().correlation;
+        correlation.is_some_and(|correlation| correlation.abs() > IN_ORDER)
     }
 
     /// Share of the rows that are not NULL.

@@ -9,7 +9,7 @@ use datafusion::common::{Column, JoinType, NullEquality, Result};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Expr, Filter, Join, LogicalPlan};
 
-use super::super::estimate::{ColumnProfile, Profile, UNKNOWN, equality_correction, selectivity};
+use super::super::estimate::{ColumnProfile, Profile, UNKNOWN, equality_correction, gather, selectivity};
 use super::reorder;
 
 /// A set of relations, one bit each.
@@ -178,6 +178,7 @@ impl Graph {
             let relation = &mut self.relations[at];
             let share = selectivity([conjunct], relation.plan.schema(), &relation.profile);
             relation.profile.rows = (relation.profile.rows * share).max(1.0);
+            gather([conjunct], relation.plan.schema(), &mut relation.profile);
             let filter = Filter::try_new(conjunct.clone(), Arc::clone(&relation.plan))?;
             relation.plan = Arc::new(LogicalPlan::Filter(filter));
             return Ok(());

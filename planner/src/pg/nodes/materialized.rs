@@ -69,16 +69,68 @@ impl Made {
 pub(crate) struct Materialized {
     pub input: LogicalPlan,
     pub rows: Arc<MaterializedRows>,
+    filters: Filters,
+}
+
+/// Whether rows that no reader wants may be left out.
+#[derive(Clone, Debug)]
+enum Filters {
+    /// Not even these: the query asks for them, or volatile functions make them.
+    None,
+    Some,
+    /// That was done, by a condition over columns by their places.
+    Done(Expr),
 }
 
 impl Materialized {
-    pub fn plan(input: LogicalPlan) -> LogicalPlan {
-        Self::sharing(input, Arc::default())
+    /// `is_whole`: no rows may be left out that nothing reads.
+    pub fn plan(input: LogicalPlan, is_whole: bool) -> LogicalPlan {
+        let filters = match is_whole {
+            true => Filters::None,
+            false => Filters::Some,
+        };
+        let node = Self {
+            input,
+            rows: Arc::default(),
+            filters,
+        };
+        node.into_plan()
     }
 
-    pub fn sharing(input: LogicalPlan, rows: Arc<MaterializedRows>) -> LogicalPlan {
-        let node = Arc::new(Self { input, rows });
-        LogicalPlan::Extension(Extension { node })
+    pub fn with_rows(&self, rows: Arc<MaterializedRows>) -> LogicalPlan {
+        let node = Self {
+            input: self.input.clone(),
+            rows,
+            filters: self.filters.clone(),
+        };
+        node.into_plan()
+    }
+
+    /// The same of fewer rows, those of `input`, of which `condition` is true.
+    pub fn narrowed(&self, input: LogicalPlan, condition: Expr) -> LogicalPlan {
+        let node = Self {
+            input,
+            rows: self.rows.clone(),
+            filters: Filters::Done(condition),
+        };
+        node.into_plan()
+    }
+
+    fn into_plan(self) -> LogicalPlan {
+        LogicalPlan::Extension(Extension { node: Arc::new(self) })
+    }
+
+    /// Whether it may get a filter still.
+    pub fn takes_filter(&self) -> bool {
+        matches!(self.filters, Filters::Some)
+    }
+
+    /// The condition by which rows were left out.
+    pub fn filter(&self) -> Option<&Expr> {
+        match &self.filters {
+            Filters::Done(condition) => Some(condition),
+            Filters::None | Filters::Some => None,
+        }
     }
 }
 
@@ -128,6 +180,7 @@ impl UserDefinedLogicalNodeCore for Materialized {
             Some(input) => Ok(Self {
                 input,
                 rows: self.rows.clone(),
+                filters: self.filters.clone(),
             }),
             None => internal_err!("Materialized has one input"),
         }
