@@ -603,7 +603,11 @@ async fn run_once(
     let keys = match on {
         Some(on) => {
             let arbiters = conflict::arbiters(&binder, table.definition(), on.conflict_target.as_ref())?;
-            Some(conflict::Keys::of(&table, &arbiters, session.engine.database().budget())?)
+            Some(conflict::Keys::of(
+                &table,
+                &arbiters,
+                session.engine.database().budget(),
+            )?)
         }
         None => None,
     };
