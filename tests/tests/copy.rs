@@ -333,10 +333,22 @@ async fn changes() -> Result<()> {
     client.batch_execute("CREATE TABLE t (a int, b int)").await?;
     for (copied, expected) in [
         ("INSERT INTO t VALUES (1, 2), (3, 4) RETURNING a, b", "1\t2\n3\t4\n"),
-        ("WITH d AS (SELECT 5 AS v) INSERT INTO t SELECT v, v FROM d RETURNING a", "5\n"),
-        ("WITH d AS (SELECT 5 AS v) UPDATE t SET b = 6 FROM d WHERE a = v RETURNING a, b", "5\t6\n"),
-        ("WITH d AS (DELETE FROM t WHERE a = 3 RETURNING *) SELECT a * 2, b FROM d", "6\t4\n"),
-        ("WITH d AS (SELECT 1 AS v) DELETE FROM t USING d WHERE a = v RETURNING b", "2\n"),
+        (
+            "WITH d AS (SELECT 5 AS v) INSERT INTO t SELECT v, v FROM d RETURNING a",
+            "5\n",
+        ),
+        (
+            "WITH d AS (SELECT 5 AS v) UPDATE t SET b = 6 FROM d WHERE a = v RETURNING a, b",
+            "5\t6\n",
+        ),
+        (
+            "WITH d AS (DELETE FROM t WHERE a = 3 RETURNING *) SELECT a * 2, b FROM d",
+            "6\t4\n",
+        ),
+        (
+            "WITH d AS (SELECT 1 AS v) DELETE FROM t USING d WHERE a = v RETURNING b",
+            "2\n",
+        ),
         ("WITH d AS (SELECT 7 AS v) SELECT v, a FROM d, t", "7\t5\n"),
     ] {
         let sent = receive(&client, &format!("COPY ({copied}) TO STDOUT")).await?;
