@@ -94,14 +94,19 @@ fn of_i64(value: i64) -> u64 {
 }
 
 fn of_u32(value: u32) -> u64 {
-    let mut state = seeded(4);
+    let mut state = seeded(4, SEED);
     state[0] = state[0].wrapping_add(value);
     last(state)
 }
 
 /// Jenkins' hash of 64 bits, with the seed.
 fn of_bytes(bytes: &[u8]) -> u64 {
-    let mut state = seeded(bytes.len() as u32);
+    with_seed(bytes, SEED)
+}
+
+/// The same with any seed, of which 0 is none. Its lower half is then PostgreSQL's hash of 32 bits.
+pub(super) fn with_seed(bytes: &[u8], seed: u64) -> u64 {
+    let mut state = seeded(bytes.len() as u32, seed);
     let word = |bytes: &[u8]| {
         bytes
             .iter()
@@ -124,11 +129,14 @@ fn of_bytes(bytes: &[u8]) -> u64 {
     last(state)
 }
 
-fn seeded(length: u32) -> [u32; 3] {
+fn seeded(length: u32, seed: u64) -> [u32; 3] {
     let first = 0x9e37_79b9_u32.wrapping_add(length).wrapping_add(3_923_095);
+    if seed == 0 {
+        return [first; 3];
+    }
     let mut state = [
-        first.wrapping_add((SEED >> 32) as u32),
-        first.wrapping_add(SEED as u32),
+        first.wrapping_add((seed >> 32) as u32),
+        first.wrapping_add(seed as u32),
         first,
     ];
     mix(&mut state);

@@ -22,6 +22,7 @@ mod arrays;
 mod calls;
 mod comparison;
 mod distinct_from;
+mod elements;
 mod from;
 mod grouping;
 mod hypothetical_sets;
@@ -144,6 +145,7 @@ impl VisitorMut for Rewriter {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         row_subqueries::compared(expr);
+        elements::apart(expr);
         if let Expr::Exists { subquery, .. } = expr {
             no_columns::in_exists(subquery);
         }

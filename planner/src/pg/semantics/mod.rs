@@ -211,6 +211,7 @@ fn is_candidate(expr: &Expr) -> bool {
                 || in_lists::is_candidate(binary)
         }
         Expr::ScalarFunction(_) | Expr::Cast(_) | Expr::AggregateFunction(_) | Expr::WindowFunction(_) => true,
+        Expr::Between(_) => true,
         Expr::InList(list) => in_lists::reads_row(list),
         _ => false,
     }
@@ -220,6 +221,7 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema, conventions: &Conventions) -> Res
     match expr {
         Expr::Cast(cast) => casts::rewrite(cast, schema, conventions),
         Expr::InList(list) => Ok(in_lists::apart(list)),
+        Expr::Between(between) => records::between(between, schema),
         Expr::BinaryExpr(binary) if in_lists::is_candidate(&binary) => Ok(in_lists::rewrite(binary)),
         Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat => texts_joined(binary, schema),
         Expr::BinaryExpr(binary) if records::is_candidate(binary.op) => records::rewrite(binary, schema),
@@ -252,10 +254,12 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema, conventions: &Conventions) -> Res
         }
         Expr::ScalarFunction(call) => {
             let call = enums::computed_late(call, schema)?;
-            let bounded = bounds::bounded(call.data);
+            let of_arrays = records::extreme(call.data, schema)?;
+            let changed = call.transformed || of_arrays.transformed;
+            let bounded = bounds::bounded(of_arrays.data);
             Ok(Transformed::new_transformed(
                 bounded.data,
-                bounded.transformed || call.transformed,
+                bounded.transformed || changed,
             ))
         }
         other => Ok(Transformed::no(other)),

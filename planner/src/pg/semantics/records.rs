@@ -1,17 +1,22 @@
 //! Records beside NULL and beside each other: `r IS NULL` is true where all columns of a record are NULL, and comparing
-//! takes a NULL in a column for its greatest value.
+//! takes a NULL in a column for its greatest value. So does comparing arrays.
 //!
 //! `IS NULL` is looked at before type coercion, so that what later rules ask of a value itself stays as it is.
 
 use super::fields;
+use crate::pg::functions::array::{comparison, extreme_of_arrays};
 use crate::pg::functions::record::{compared, has_keys, tested};
 use crate::pg::named;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, SortExpr};
+use datafusion::logical_expr::{Between, BinaryExpr, Expr, LogicalPlan, Operator, SortExpr};
 use datafusion::optimizer::AnalyzerRule;
+use datafusion::sql::sqlparser::ast::BinaryOperator;
 use tenon_storage::composite_type::is_record;
 
 #[derive(Debug)]
@@ -72,12 +77,48 @@ pub(super) fn rewrite(binary: BinaryExpr, schema: &DFSchema) -> Result<Transform
     Ok(Transformed::yes(compared(*binary.left, binary.op, *binary.right)))
 }
 
-/// Records that are NULL come first or last; Arrow would put NULLs within records there too, which are always the greatest.
+/// BETWEEN over arrays, as the two comparisons that it is.
+pub(super) fn between(between: Between, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let of = fields::data_type(&between.expr, schema)?;
+    let same = |end: &Expr| Ok::<_, DataFusionError>(fields::data_type(end, schema)? == of);
+    if !matches!(of, DataType::List(_)) || !same(&between.low)? || !same(&between.high)? {
+        return Ok(Transformed::no(Expr::Between(between)));
+    }
+    let functions = (comparison(&BinaryOperator::GtEq), comparison(&BinaryOperator::LtEq));
+    let (Some(at_least), Some(at_most)) = functions else {
+        return Ok(Transformed::no(Expr::Between(between)));
+    };
+    let low = at_least.call(vec![between.expr.as_ref().clone(), *between.low]);
+    let within = low.and(at_most.call(vec![*between.expr, *between.high]));
+    Ok(Transformed::yes(match between.negated {
+        true => !within,
+        false => within,
+    }))
+}
+
+/// `greatest` and `least` of arrays.
+pub(super) fn extreme(mut call: ScalarFunction, schema: &DFSchema) -> Result<Transformed<ScalarFunction>> {
+    let Some(function) = extreme_of_arrays(call.name()) else {
+        return Ok(Transformed::no(call));
+    };
+    let Some(first) = call.args.first() else {
+        return Ok(Transformed::no(call));
+    };
+    if !matches!(fields::data_type(first, schema)?, DataType::List(_)) {
+        return Ok(Transformed::no(call));
+    }
+    call.func = function;
+    Ok(Transformed::yes(call))
+}
+
+/// Records and arrays that are NULL come first or last; Arrow would put NULLs within them there too, which are always the
+/// greatest.
 pub(super) fn nulls_apart(keys: &mut Vec<SortExpr>, schema: &DFSchema) -> Result<bool> {
     let mut changed = false;
     let mut apart = Vec::with_capacity(keys.len());
     for mut key in std::mem::take(keys) {
-        if key.asc == key.nulls_first && is_record(&fields::data_type(&key.expr, schema)?) {
+        let nested = |of: &DataType| is_record(of) || matches!(of, DataType::List(_));
+        if key.asc == key.nulls_first && nested(&fields::data_type(&key.expr, schema)?) {
             apart.push(key.expr.clone().is_null().sort(!key.nulls_first, false));
             key.nulls_first = !key.nulls_first;
             changed = true;

@@ -21,12 +21,13 @@ pub(super) fn declared(
     taken: &[Check],
 ) -> Result<Check> {
     defaults::refuse_sets(&declared.expr, "check constraint", "check constraints")?;
-    constraints::physical(binder, (*declared.expr).clone(), schema)?;
+    let condition = constraints::unqualified((*declared.expr).clone(), &place.schema, &place.name);
+    constraints::physical(binder, condition.clone(), schema)?;
     let is_own = |name: &str| taken.iter().any(|check| check.name == name);
     let name = match name.or(declared.name.as_ref()) {
         Some(name) => fold(name),
         None => {
-            let column = only_column(&declared.expr, schema);
+            let column = only_column(&condition, schema);
             let column: Vec<&str> = column.into_iter().collect();
             let others = names_in(&binder.snapshot, &place.schema);
             tenon_storage::default_name(&place.name, &column, "check", |name| {
@@ -40,7 +41,7 @@ pub(super) fn declared(
     }
     Ok(Check {
         name,
-        condition: declared.expr.to_string(),
+        condition: condition.to_string(),
         not_valid: false,
         comment: None,
     })

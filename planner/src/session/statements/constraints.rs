@@ -10,7 +10,7 @@ use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::errors::from_datafusion;
 use crate::pg::parse::parse_expression;
 use crate::pg::rewrite::rewrite;
-use crate::pg::walk::VisitMut;
+use crate::pg::walk::{self, VisitMut};
 use crate::session::Session;
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Schema};
@@ -266,6 +266,28 @@ impl Condition {
             }
         }
     }
+}
+
+/// An expression of a table's own, without the table's name before its columns.
+pub(super) fn unqualified(mut expr: ast::Expr, schema: &str, table: &str) -> ast::Expr {
+    let _ = walk::expressions_mut(&mut expr, |expr, within| {
+        let ast::Expr::CompoundIdentifier(parts) = expr else {
+            return ControlFlow::<()>::Continue(());
+        };
+        let is_own = match parts.as_slice() {
+            [relation, _] => fold(relation) == table,
+            [place, relation, _] => fold(place) == schema && fold(relation) == table,
+            _ => false,
+        };
+        if is_own
+            && !within
+            && let Some(column) = parts.pop()
+        {
+            *expr = ast::Expr::Identifier(column);
+        }
+        ControlFlow::Continue(())
+    });
+    expr
 }
 
 /// An expression over a table's columns.

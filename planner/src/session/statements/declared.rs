@@ -138,7 +138,8 @@ pub(super) fn column_definition(
                 }
                 match generation_expr {
                     Some(expr) => {
-                        out.default = Some(expr.to_string());
+                        out.default =
+                            Some(constraints::unqualified(expr.clone(), &place.schema, &place.name).to_string());
                         out.generated = Some(Generated::Stored);
                     }
                     None => {

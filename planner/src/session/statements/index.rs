@@ -219,14 +219,17 @@ async fn on_expressions(
         .table(schema, table)
         .ok_or_else(|| crate::catalog::bind::undefined(Some(schema), table))?;
     let places = ("index expression", "index expressions");
-    let mut names = Vec::new();
+    let own = |expr: &Expr| constraints::unqualified(expr.clone(), schema, table);
+    let (mut names, mut keys) = (Vec::new(), Vec::new());
     for column in &create.columns {
-        let expr = &column.column.expr;
-        defaults::refuse_sets(expr, places.0, places.1)?;
+        let expr = own(&column.column.expr);
+        defaults::refuse_sets(&expr, places.0, places.1)?;
         constraints::expression(&binder, expr.clone(), found.schema())?;
-        names.push(key_name(expr));
+        names.push(key_name(&expr));
+        keys.push(expr.to_string());
     }
-    if let Some(predicate) = &create.predicate {
+    let predicate = create.predicate.as_ref().map(own);
+    if let Some(predicate) = &predicate {
         defaults::refuse_sets(predicate, "index predicate", "index predicates")?;
         constraints::physical(&binder, predicate.clone(), found.schema())?;
     }
@@ -235,12 +238,8 @@ async fn on_expressions(
         name: name.unwrap_or_default(),
         unique: create.unique,
         nulls_not_distinct: create.nulls_distinct == Some(false),
-        keys: create
-            .columns
-            .iter()
-            .map(|column| column.column.expr.to_string())
-            .collect(),
-        predicate: create.predicate.as_ref().map(ToString::to_string),
+        keys,
+        predicate: predicate.map(|predicate| predicate.to_string()),
     };
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let transaction = session.transaction()?;

@@ -158,7 +158,12 @@ fn of_arrays(call: &mut AggregateFunction, schema: &DFSchema) -> Result<bool> {
     if !matches!(fields::data_type(value, schema)?, DataType::List(_)) {
         return Ok(false);
     }
-    call.params.order_by = vec![SortExpr::new(value.clone(), ascending, false)];
+    // NULLs within arrays are the greatest, those that are no arrays come last all the same.
+    let mut order = vec![SortExpr::new(value.clone(), ascending, !ascending)];
+    if !ascending {
+        order.insert(0, SortExpr::new(value.clone().is_null(), true, false));
+    }
+    call.params.order_by = order;
     call.params.distinct = false;
     call.func = first_value_udaf();
     Ok(true)

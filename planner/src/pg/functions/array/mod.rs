@@ -25,7 +25,7 @@ mod text;
 
 pub(crate) use assign::{ASSIGN, ASSIGN_SLICE, NO_LOWER, NO_UPPER};
 pub(crate) use cast::cast_items;
-pub(crate) use compare::operator as comparison;
+pub(crate) use compare::{extreme as extreme_of_arrays, operator as comparison};
 pub(crate) use construct::FILL;
 pub(super) use construct::in_arrays;
 pub(crate) use construct::{array_of_records, constructor};

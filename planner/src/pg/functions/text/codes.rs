@@ -1,6 +1,7 @@
 //! Characters and their codes.
 
 use crate::pg::error::{Result, SqlError, SqlState, state};
+use crate::pg::functions::partition_hash::with_seed;
 use crate::pg::functions::row::{Out, Value, bytes, int, text};
 use unicode_normalization::UnicodeNormalization;
 
@@ -8,6 +9,18 @@ pub(super) fn ascii(values: &[Value]) -> Result<Out> {
     Ok(Out::Int(
         text(values, 0).chars().next().map_or(0, |c| i64::from(u32::from(c))),
     ))
+}
+
+/// The hash of a text by which PostgreSQL's hash indexes find it.
+pub(super) fn hash(values: &[Value]) -> Result<Out> {
+    let hash = with_seed(text(values, 0).as_bytes(), 0) as u32;
+    Ok(Out::Int((hash as i32).into()))
+}
+
+/// The one of 64 bits, with a seed.
+pub(super) fn hash_extended(values: &[Value]) -> Result<Out> {
+    let seed = int(values, 1, 0) as u64;
+    Ok(Out::Int(with_seed(text(values, 0).as_bytes(), seed) as i64))
 }
 
 pub(super) fn chr(values: &[Value]) -> Result<Out> {

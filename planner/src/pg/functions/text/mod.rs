@@ -127,6 +127,8 @@ fn of_text() -> Vec<ScalarUDF> {
         one("initcap", parts::initcap),
         one("unistr", codes::unistr),
         row_function("ascii", vec![of(&[Text], Int4, codes::ascii)]),
+        row_function("hashtext", vec![of(&[Text], Int4, codes::hash)]),
+        row_function("hashtextextended", vec![of(&[Text, Int8], Int8, codes::hash_extended)]),
         row_function("chr", vec![of(&[Int4], Text, codes::chr)]),
         row_function(
             "to_hex",
