@@ -1,5 +1,7 @@
 //! Several clients that add rows with the same keys, and locks on tables: who waits for whom, and what each then sees, as in
 //! PostgreSQL.
+//!
+//! More than 400 lines because each kind of lock is tried against all that meets it.
 
 use crate::process::{Server, failing, value};
 use crate::row_locks::{begin, ends, waits};

@@ -1,6 +1,8 @@
 //! PRIMARY KEY and unique indexes: no key of added rows may occur twice, nor in the rows that are there. A key with a
 //! NULL equals no other, unless the index says NULLS NOT DISTINCT.
 //!
+//! More than 400 lines because added rows are checked and keys located over the same blocks of keys.
+//!
 //! Keys that ascend cost one pass over the added rows: equal ones are neighbours. Other keys go into a hash table of the
 //! added rows, which the segments there are probed against; segments whose minimum and maximum exclude the added keys
 //! are skipped. So a load in key order never looks at old rows. Few keys are looked for in hash tables of the rows there
