@@ -122,7 +122,7 @@ async fn run_once(
         let checks = Checks::of(session, &binder, table.definition())?;
         let writer = session.transaction()?.lock().writer(&table);
         let rows = (writer, found.written, Keys::Changed);
-        let replaced = change::replace(session, &table, keep, rows, checks, found.replaced);
+        let replaced = change::replace(session, &table, keep, rows, checks, found.replaced, true);
         if replaced.await?.is_none() {
             return Ok(None);
         }

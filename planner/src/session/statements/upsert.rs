@@ -229,7 +229,23 @@ impl Upsert<'_> {
         });
         let writer = session.transaction()?.lock().writer(&self.table);
         let rows_and_keys = (writer, written.to_vec(), Keys::Changed);
-        let segments = change::replace(session, &self.table, keep, rows_and_keys, checks, replaced).await?;
+        // The new rows' keys are claimed. Rows that keep theirs are locked: to claim those, too, could be to wait for who waits
+        // for the row.
+        let definition = self.table.definition();
+        let assigned = assign::names(&definition.columns, &self.update.assignments)?;
+        let unique = definition.all_indexes().filter(|index| index.is_unique());
+        let mut keyed = unique.flat_map(|index| &index.columns);
+        let changes_keys = keyed.any(|at| assigned.contains(&definition.columns[*at].name));
+        let segments = change::replace(
+            session,
+            &self.table,
+            keep,
+            rows_and_keys,
+            checks,
+            replaced,
+            changes_keys,
+        )
+        .await?;
         Ok(segments.map(|segments| (rows, segments)))
     }
 

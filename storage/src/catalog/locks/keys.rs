@@ -65,6 +65,11 @@ impl Holder {
         });
     }
 
+    /// The keys looked for are not to be added.
+    pub fn leave_keys(&self, table: u32) {
+        self.change_added(table, |own| own.looking.clear());
+    }
+
     /// What the transaction has added to the table by now is in these rows.
     pub fn keys_are_in(&self, table: u32, rows: &[Arc<Segment>]) {
         self.change_added(table, |own| own.alone = rows.to_vec());

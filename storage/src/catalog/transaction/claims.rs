@@ -6,6 +6,7 @@ use crate::catalog::table::TableVersion;
 use crate::catalog::unique;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::segment::Segment;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// What became of the wish to add rows with new keys.
@@ -83,21 +84,25 @@ impl Transaction {
                 return holder.wait_for_key(oid, &other).map(Claimed::Wait);
             }
         }
-        holder.have_keys(oid);
-        // Who committed since the snapshot is in none of those.
-        let touched = self.touched.get(&oid);
-        let own_gone = touched.is_some_and(|touch| !touch.removed.is_empty());
+        // Who committed since the snapshot is in none of those: such rows are in segments that the snapshot has not.
         let current = self.database.snapshot();
         let theirs = current
             .table_by_oid(oid)
-            .filter(|theirs| Arc::ptr_eq(theirs.definition(), &definition));
-        let base = self.base.table_by_oid(oid).map(|base| base.version());
-        if let Some(theirs) = theirs.filter(|theirs| base != Some(theirs.version()))
-            && !(in_place || own_gone)
-            && let Some(error) = met(theirs.segments())?
+            .filter(|theirs| !in_place && Arc::ptr_eq(theirs.definition(), &definition));
+        if let (Some(theirs), Some(base)) = (theirs, self.base.table_by_oid(oid))
+            && base.version() != theirs.version()
         {
-            return Ok(Claimed::Taken(error));
+            let known: HashSet<u64> = base.segments().iter().map(|segment| segment.whole_id()).collect();
+            let new = theirs
+                .segments()
+                .iter()
+                .filter(|segment| !known.contains(&segment.whole_id()));
+            if let Some(error) = met(&new.cloned().collect::<Vec<_>>())? {
+                holder.leave_keys(oid);
+                return Ok(Claimed::Taken(error));
+            }
         }
+        holder.have_keys(oid);
         Ok(Claimed::Alone)
     }
 

@@ -27,7 +27,7 @@ pub(super) struct Found {
 
 /// Takes rows out of a table and adds others, those of a writer and more, which must satisfy the checks. `replaced` is there
 /// where foreign keys ask which rows those are. Gives the segments that were added; None: others have added some of their keys,
-/// or are about to, and the statement is to be run again.
+/// or are about to, and the statement is to be run again. Without `claims_keys` those are claimed already, or their rows locked.
 pub(in crate::session::statements) async fn replace(
     session: &mut Session,
     table: &Arc<TableVersion>,
@@ -35,6 +35,7 @@ pub(in crate::session::statements) async fn replace(
     (mut writer, added, keys): (TableWriter, Vec<RecordBatch>, Keys),
     checks: Checks,
     replaced: Option<Replaced>,
+    claims_keys: bool,
 ) -> Result<Option<Vec<Arc<Segment>>>> {
     let (transaction, table) = (session.transaction()?, table.clone());
     let gone = keep.iter().flatten().map(|keep| keep.len() - keep.true_count());
@@ -48,7 +49,7 @@ pub(in crate::session::statements) async fn replace(
         Ok((segments, checks))
     })
     .await?;
-    if keys == Keys::Changed && !claims::claimed(session, table.oid(), &segments, true).await? {
+    if keys == Keys::Changed && claims_keys && !claims::claimed(session, table.oid(), &segments, true).await? {
         return Ok(None);
     }
     let (segments, replaced) = run::aside_over(&session.engine, rows, async move {

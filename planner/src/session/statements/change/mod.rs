@@ -236,7 +236,7 @@ async fn run(
             replaced
         });
         let written = (writer, Vec::new(), assigned.keys);
-        let Some(segments) = replace(session, &table, keep, written, checks, replaced).await? else {
+        let Some(segments) = replace(session, &table, keep, written, checks, replaced, true).await? else {
             return Ok(None);
         };
         if addressed && what == "UPDATE" {
