@@ -57,12 +57,15 @@ use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError};
 use crate::pg::errors::from_datafusion;
 use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
 use datafusion::datasource::{TableProvider, provider_as_source};
 use datafusion::logical_expr::TableSource;
 use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
 use datafusion_pg_catalog::pg_catalog::{PgCatalogSchemaProvider, PgCatalogStaticTables, PgCatalogTable};
-use std::sync::{Arc, OnceLock};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, OnceLock};
 
 /// The schema searched before all others.
 pub(crate) const PG_CATALOG: &str = "pg_catalog";
@@ -97,6 +100,18 @@ fn shipped_batches(name: &str) -> Option<Vec<RecordBatch>> {
     }
 }
 
+/// The rows of a table that PostgreSQL ships in the types of its columns here, made once.
+fn converted(name: &str, shipped: &[RecordBatch], schema: &SchemaRef) -> datafusion::error::Result<Vec<RecordBatch>> {
+    static MADE: LazyLock<Mutex<HashMap<String, Vec<RecordBatch>>>> = LazyLock::new(Mutex::default);
+    if let Some(made) = MADE.lock().get(name) {
+        return Ok(made.clone());
+    }
+    let batches = shipped.iter().map(|batch| columns::convert(batch, schema));
+    let made: Vec<RecordBatch> = batches.collect::<datafusion::error::Result<_>>()?;
+    MADE.lock().insert(name.to_string(), made.clone());
+    Ok(made)
+}
+
 /// A system table by its name; None where there is none of that name.
 pub(crate) fn source(binder: &Binder, schema: Option<&str>, name: &str) -> Result<Option<Arc<dyn TableSource>>> {
     let made = match schema {
@@ -124,12 +139,9 @@ fn pg_catalog(binder: &Binder, name: &str) -> Result<Option<Arc<dyn TableProvide
         Some(table) => {
             let schema = columns::typed(name, &table.schema());
             let before = match table {
-                PgCatalogTable::Static(_) if rights::OWN_ROWS.contains(&name) => Ok(Vec::new()),
-                PgCatalogTable::Static(table) => table
-                    .data()
-                    .iter()
-                    .map(|batch| columns::convert(batch, &schema))
-                    .collect(),
+                PgCatalogTable::Static(table) if !rights::OWN_ROWS.contains(&name) => {
+                    converted(name, table.data(), &schema)
+                }
                 _ => Ok(Vec::new()),
             };
             let is_static = matches!(table, PgCatalogTable::Static(_) | PgCatalogTable::Empty(_));

@@ -3,6 +3,8 @@
 //! The rows are found by a query of its own for where they lie, and locked; then the query is run over the same snapshot. Where
 //! others have changed one of them, both are run again over what is committed by then. SKIP LOCKED takes the rows that are free
 //! in the query's order until there are as many as LIMIT says, and runs the query over these.
+//!
+//! More than 400 lines because the query for where the rows lie is made of the clauses of the other.
 
 use super::row_locks::{self, Found, Wish};
 use super::{parameters, query, table_locks};
