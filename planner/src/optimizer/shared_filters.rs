@@ -5,6 +5,7 @@
 //! keep theirs. Conditions are taken together by the columns that they are on: above groups, one on a key can go down, while
 //! one on an aggregate cannot.
 
+use super::estimate::is_of_row;
 use crate::pg::nodes::{Apply, Materialized};
 use crate::pg::occurring::only_columns;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -220,18 +221,7 @@ fn conditions(predicate: &Expr, place: Place<'_>) -> Conditions {
 }
 
 fn by_place(conjunct: &Expr, place: Place<'_>) -> Option<(BTreeSet<usize>, Expr)> {
-    let is_more = |expr: &Expr| {
-        Ok(matches!(
-            expr,
-            Expr::Placeholder(_)
-                | Expr::ScalarSubquery(_)
-                | Expr::Exists(_)
-                | Expr::InSubquery(_)
-                | Expr::SetComparison(_)
-                | Expr::OuterReferenceColumn(..)
-        ))
-    };
-    if conjunct.is_volatile() || conjunct.exists(is_more).unwrap_or(true) {
+    if !is_of_row(conjunct) {
         return None;
     }
     let (mut columns, mut known) = (BTreeSet::new(), true);

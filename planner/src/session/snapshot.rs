@@ -31,14 +31,8 @@ impl Session {
             }
             None => self.single = Some(Arc::new(Mutex::new(self.new_transaction()))),
         }
-        if let Some(transaction) = self
-            .block
-            .as_ref()
-            .map(|block| &block.transaction)
-            .or(self.single.as_ref())
-        {
-            transaction.lock().set_replica(self.settings.is_replica());
-        }
+        let is_replica = self.settings.is_replica();
+        self.transaction()?.lock().set_replica(is_replica);
         Ok(())
     }
 

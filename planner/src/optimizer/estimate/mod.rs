@@ -25,7 +25,7 @@ use super::annotate::bare;
 use super::shared_filters;
 pub use filter::{UNKNOWN, gather, selectivity};
 pub use join::{equality_correction, equality_selectivity};
-pub use sampled::remembering;
+pub use sampled::{is_of_row, remembering};
 use stored::{Stored, number};
 
 /// Rows of a plan that nothing is known about.

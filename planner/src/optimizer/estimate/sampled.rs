@@ -105,15 +105,11 @@ fn evaluate(expr: &Expr, schema: &DFSchema, profile: &Profile) -> Option<(ArrayR
     Some((answers, shares))
 }
 
-fn only_column<'a>(expr: &'a Expr, schema: &DFSchema) -> Option<(&'a Column, Arc<Field>)> {
-    let columns = expr.column_refs();
-    let mut columns = columns.into_iter();
-    let (column, None) = (columns.next()?, columns.next()) else {
-        return None;
-    };
-    let tame = |e: &Expr| {
-        !matches!(
-            e,
+/// Whether an expression says the same of a row each time, by its columns alone.
+pub fn is_of_row(expr: &Expr) -> bool {
+    let is_more = |expr: &Expr| {
+        Ok(matches!(
+            expr,
             Expr::Placeholder(_)
                 | Expr::ScalarSubquery(_)
                 | Expr::Exists(_)
@@ -122,10 +118,19 @@ fn only_column<'a>(expr: &'a Expr, schema: &DFSchema) -> Option<(&'a Column, Arc
                 | Expr::OuterReferenceColumn(..)
                 | Expr::AggregateFunction(_)
                 | Expr::WindowFunction(_)
-        )
+        ))
     };
     use datafusion::common::tree_node::TreeNode;
-    if expr.is_volatile() || expr.exists(|e| Ok(!tame(e))).unwrap_or(true) {
+    !(expr.is_volatile() || expr.exists(is_more).unwrap_or(true))
+}
+
+fn only_column<'a>(expr: &'a Expr, schema: &DFSchema) -> Option<(&'a Column, Arc<Field>)> {
+    let columns = expr.column_refs();
+    let mut columns = columns.into_iter();
+    let (column, None) = (columns.next()?, columns.next()) else {
+        return None;
+    };
+    if !is_of_row(expr) {
         return None;
     }
     let at = schema.maybe_index_of_column(column)?;

@@ -9,41 +9,35 @@ fn solid(tokens: &[TokenWithSpan]) -> Vec<usize> {
         .collect()
 }
 
+/// Whether the solid tokens from a place on are these words.
+fn says(tokens: &[TokenWithSpan], places: &[usize], place: usize, words: &[&str]) -> bool {
+    let said = |(at, word): (usize, &&str)| places.get(place + at).is_some_and(|at| is(&tokens[*at], &[word]));
+    words.iter().enumerate().all(said)
+}
+
 pub(super) fn mark(tokens: &mut Vec<TokenWithSpan>) {
     let places = solid(tokens);
-    let says = |tokens: &[TokenWithSpan], place: usize, words: &[&str]| {
-        words
-            .iter()
-            .enumerate()
-            .all(|(at, word)| places.get(place + at).is_some_and(|at| is(&tokens[*at], &[word])))
-    };
-    if says(tokens, 0, &["drop", "index", "concurrently"]) {
+    if says(tokens, &places, 0, &["drop", "index", "concurrently"]) {
         tokens.remove(places[2]);
         return;
     }
-    let creates = says(tokens, 0, &["create"]);
-    if !creates && !says(tokens, 0, &["alter"]) {
+    let creates = says(tokens, &places, 0, &["create"]);
+    if !creates && !says(tokens, &places, 0, &["alter"]) {
         return;
     }
-    if (1..4).any(|place| says(tokens, place, &["table"])) {
+    if (1..4).any(|place| says(tokens, &places, place, &["table"])) {
         included(tokens);
     }
     let places = solid(tokens);
-    let says = |tokens: &[TokenWithSpan], place: usize, words: &[&str]| {
-        words
-            .iter()
-            .enumerate()
-            .all(|(at, word)| places.get(place + at).is_some_and(|at| is(&tokens[*at], &[word])))
-    };
     let mut taken: Vec<usize> = Vec::new();
     let mut truths: Vec<usize> = Vec::new();
     for place in 1..places.len() {
         let closes = |at: usize| places.get(at).is_some_and(|at| tokens[*at].token == Token::RParen);
         // There is no table that inherits from another.
-        if closes(place - 1) && says(tokens, place, &["no", "inherit"]) {
+        if closes(place - 1) && says(tokens, &places, place, &["no", "inherit"]) {
             taken.extend([places[place], places[place + 1]]);
         }
-        if creates && closes(place - 1) && says(tokens, place, &["without", "oids"]) {
+        if creates && closes(place - 1) && says(tokens, &places, place, &["without", "oids"]) {
             taken.extend([places[place], places[place + 1]]);
         }
         // `WITH (security_barrier)` is `WITH (security_barrier = true)`.

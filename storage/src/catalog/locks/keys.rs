@@ -78,7 +78,7 @@ impl Holder {
     /// Somebody else has added one of the keys looked for: gives the wait for the end of that one, and takes the rows back. An
     /// error: it would never come.
     pub fn wait_for_key(&self, table: u32, of: &OfAnother) -> Result<Wait> {
-        self.change_added(table, |own| own.looking.clear());
+        self.leave_keys(table);
         self.wait_for(&mut self.locks.0.lock(), of.owner.clone())
     }
 

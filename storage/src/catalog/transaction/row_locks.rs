@@ -2,8 +2,8 @@
 
 use super::Transaction;
 use super::rows::gone;
-use crate::catalog::locks::{LockMode, Wait};
-use crate::catalog::moves::{Moves, Removed};
+use crate::catalog::locks::{Holder, LockMode, Wait};
+use crate::catalog::moves::{Moves, Removed, RowsOf};
 use crate::catalog::table::{RowLocation, TableVersion};
 use crate::error::Result;
 use arrow::array::BooleanArray;
@@ -21,50 +21,39 @@ pub enum Locked {
 impl Transaction {
     /// Locks the rows that masks leave out, until the transaction ends: those that `replace_rows` is to take out.
     pub fn lock_rows(&mut self, table: &TableVersion, keep: &[Option<BooleanArray>], mode: LockMode) -> Result<Locked> {
-        if !self.is_shared(table) {
-            return Ok(Locked::Taken);
-        }
-        let wanted = self.rows_of_others(table, keep);
-        let holder = self.holder().clone();
-        let moves = self.database.moves();
-        let Ok(rows) = wanted.latest(&moves) else {
-            return Ok(Locked::Changed);
-        };
-        if let Some(wait) = holder.lock(&rows, mode)? {
-            return Ok(Locked::Wait(wait));
-        }
-        Ok(match self.stand(table, &wanted, &moves) {
-            true => Locked::Taken,
-            false => Locked::Changed,
-        })
-    }
-
-    /// The rows that masks leave out, but for the transaction's own.
-    fn rows_of_others(&self, table: &TableVersion, keep: &[Option<BooleanArray>]) -> Removed {
-        let others = table.segments().len() - self.own_segments(table);
-        let mut rows = Removed::default();
-        for (segment, keep) in table.segments().iter().zip(keep).take(others) {
-            let gone = gone(segment, keep.as_ref());
-            if !gone.is_empty() {
-                rows.add(segment.whole(), gone);
-            }
-        }
-        rows
+        self.look_at(table, keep, |holder, rows| holder.lock(rows, mode))
     }
 
     /// What to make of rows that masks leave out and that decide what the transaction does, though it locks none: `Wait` where
     /// somebody is changing one, `Changed` where somebody has, else `Taken`.
     pub fn await_rows(&mut self, table: &TableVersion, keep: &[Option<BooleanArray>]) -> Result<Locked> {
+        self.look_at(table, keep, Holder::wait_for_changes)
+    }
+
+    /// What becomes of the rows that masks leave out, but for the transaction's own; `wait` says for whom to wait first.
+    fn look_at(
+        &mut self,
+        table: &TableVersion,
+        keep: &[Option<BooleanArray>],
+        wait: impl FnOnce(&Holder, &[RowsOf]) -> Result<Option<Wait>>,
+    ) -> Result<Locked> {
         if !self.is_shared(table) {
             return Ok(Locked::Taken);
         }
-        let wanted = self.rows_of_others(table, keep);
+        let others = table.segments().len() - self.own_segments(table);
+        let mut wanted = Removed::default();
+        for (segment, keep) in table.segments().iter().zip(keep).take(others) {
+            let gone = gone(segment, keep.as_ref());
+            if !gone.is_empty() {
+                wanted.add(segment.whole(), gone);
+            }
+        }
         let holder = self.holder().clone();
         let moves = self.database.moves();
         let Ok(rows) = wanted.latest(&moves) else {
             return Ok(Locked::Changed);
         };
-        if let Some(wait) = holder.wait_for_changes(&rows)? {
+        if let Some(wait) = wait(&holder, &rows)? {
             return Ok(Locked::Wait(wait));
         }
         Ok(match self.stand(table, &wanted, &moves) {

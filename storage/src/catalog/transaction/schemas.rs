@@ -57,12 +57,7 @@ impl Transaction {
         if self.state.schema(name).is_none_or(|schema| !schema.is_empty()) {
             return Err(StorageError::internal("a schema that is renamed still has relations"));
         }
-        self.state_mut().change_meaning();
-        self.state_mut().schemas.remove(name);
-        self.schemas_replaced.remove(name);
-        if !self.schemas_created.remove(name) {
-            self.schemas_dropped.insert(name.to_string());
-        }
+        self.take_name(name);
         Ok(())
     }
 
@@ -91,12 +86,17 @@ impl Transaction {
         }
         self.drop_objects_of(name);
         self.disown(schema.oid);
+        self.take_name(name);
+        Ok(())
+    }
+
+    /// There is no schema of that name any more.
+    fn take_name(&mut self, name: &str) {
         self.state_mut().change_meaning();
         self.state_mut().schemas.remove(name);
         self.schemas_replaced.remove(name);
         if !self.schemas_created.remove(name) {
             self.schemas_dropped.insert(name.to_string());
         }
-        Ok(())
     }
 }

@@ -113,7 +113,7 @@ impl KeyRows {
         });
         let made = missing
             .par_iter()
-            .map(|(_, whole)| RowTable::of(whole.rows(), &hashes(whole)?, budget));
+            .map(|(_, whole)| Ok(RowTable::of(whole.rows(), &hashes(whole)?, budget)));
         let made: Vec<Option<RowTable>> = made.collect::<Result<_>>()?;
         let mut known = own.known.lock();
         for ((at, whole), made) in missing.into_iter().zip(made) {
@@ -137,11 +137,9 @@ impl Known {
 
 impl RowTable {
     /// None where memory is short.
-    fn of(rows: usize, hashes: &[(u32, u64)], budget: &Arc<MemoryBudget>) -> Result<Option<RowTable>> {
+    fn of(rows: usize, hashes: &[(u32, u64)], budget: &Arc<MemoryBudget>) -> Option<RowTable> {
         let size = (2 * rows).next_power_of_two();
-        let Ok(held) = budget.reserve_spare(size * size_of::<u32>()) else {
-            return Ok(None);
-        };
+        let held = budget.reserve_spare(size * size_of::<u32>()).ok()?;
         let mut slots = vec![EMPTY; size].into_boxed_slice();
         for (row, hash) in hashes {
             let mut at = place(*hash, size);
@@ -150,7 +148,7 @@ impl RowTable {
             }
             slots[at] = tag(*hash) | row;
         }
-        Ok(Some(RowTable { slots, _held: held }))
+        Some(RowTable { slots, _held: held })
     }
 
     /// The rows of the whole segment that may have a key with this hash.
