@@ -6,7 +6,10 @@ use crate::trial;
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
 use rand::prelude::*;
-use std::time::{Duration, Instant};
+use std::{
+    pin::pin,
+    time::{Duration, Instant},
+};
 use tokio_postgres::Client;
 
 pub fn trials() -> Vec<Trial> {
@@ -24,9 +27,12 @@ const TABLES: &str = "
     INSERT INTO p SELECT g, 0 FROM generate_series(1, 20) g;
     INSERT INTO c VALUES (0, 20);";
 
+/// Of the other statement: it waits until the first transaction has ended, and is done then.
+const WAITS: &str = "waits";
+
 /// What a transaction does, what another one does and commits before the first commits, and what that gives: of the other
 /// statement, then of the first one's COMMIT.
-const PAIRS: [(&str, &str, &str, &str); 19] = [
+const PAIRS: [(&str, &str, &str, &str); 21] = [
     ("INSERT INTO c VALUES (1, 1)", "DELETE FROM p WHERE id = 1", "", "40001"),
     ("INSERT INTO d VALUES (1, 1)", "DELETE FROM p WHERE id = 1", "", "40001"),
     ("UPDATE c SET a = 1", "DELETE FROM p WHERE id = 1", "", "40001"),
@@ -45,14 +51,17 @@ const PAIRS: [(&str, &str, &str, &str); 19] = [
         "40001",
     ),
     ("DELETE FROM p WHERE id = 1", "UPDATE c SET a = 1", "", "40001"),
-    ("TRUNCATE c", "INSERT INTO c VALUES (1, 1)", "", "40001"),
-    ("INSERT INTO c VALUES (1, 1)", "TRUNCATE p, c, d", "", "40001"),
+    // These ask for a lock of the table that the first one holds.
+    ("TRUNCATE c", "INSERT INTO c VALUES (1, 1)", WAITS, ""),
+    ("INSERT INTO c VALUES (1, 1)", "TRUNCATE p, c, d", WAITS, ""),
     (
         "INSERT INTO c VALUES (1, 1)",
         "ALTER TABLE p DROP CONSTRAINT p_pkey CASCADE",
+        WAITS,
         "",
-        "40001",
     ),
+    ("INSERT INTO c VALUES (1, 1)", "TRUNCATE p CASCADE", WAITS, ""),
+    ("INSERT INTO c VALUES (1, 1)", "DROP TABLE p CASCADE", WAITS, ""),
     // These do not meet.
     ("INSERT INTO c VALUES (1, 1)", "INSERT INTO p VALUES (30, 0)", "", ""),
     ("INSERT INTO c VALUES (1, 1)", "DELETE FROM p WHERE id = 2", "", ""),
@@ -91,10 +100,20 @@ async fn pairs() -> Result<()> {
             one.batch_execute(TABLES).await?;
             one.batch_execute(&format!("BEGIN ISOLATION LEVEL {level}; {first}"))
                 .await?;
-            let found = outcome(&other, second).await;
+            let mut of_other = pin!(outcome(&other, second));
+            let patience = Duration::from_millis(if of_second == WAITS { 200 } else { 20_000 });
+            let met = tokio::time::timeout(patience, &mut of_other).await.ok();
+            let found = met.clone().unwrap_or_else(|| WAITS.into());
             ensure!(found == of_second, "{level}: {second} beside {first}: {found:?}");
             let found = outcome(&one, "COMMIT").await;
             ensure!(found == of_commit, "{level}: {first} beside {second}: {found:?}");
+            if met.is_none() {
+                let found = of_other.await;
+                ensure!(found.is_empty(), "{level}: {second} after {first}: {found:?}");
+            }
+            if second.starts_with("DROP") {
+                continue;
+            }
             let left = orphans(&one).await?;
             ensure!(left == "0", "{level}: {first} beside {second}: {left} orphans");
         }
@@ -111,10 +130,14 @@ async fn pairs() -> Result<()> {
         .await?;
     other.batch_execute("DELETE FROM p WHERE id = 2").await?;
     one.batch_execute("COMMIT").await?;
-    // A constraint that is added beside rows that would violate it.
-    one.batch_execute("BEGIN; CREATE TABLE e (a int REFERENCES p)").await?;
-    other.batch_execute("DELETE FROM p WHERE id = 5").await?;
-    ensure!(outcome(&one, "COMMIT").await == "40001");
+    // A constraint that is added while rows go that it may need.
+    one.batch_execute("BEGIN; CREATE TABLE e (a int REFERENCES p); INSERT INTO e VALUES (5)")
+        .await?;
+    let mut of_other = pin!(outcome(&other, "DELETE FROM p WHERE id = 5"));
+    let met = tokio::time::timeout(Duration::from_millis(200), &mut of_other).await;
+    ensure!(met.is_err(), "the other did not wait: {met:?}");
+    ensure!(outcome(&one, "COMMIT").await.is_empty());
+    ensure!(of_other.await == "23503");
     Ok(())
 }
 

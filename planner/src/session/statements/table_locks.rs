@@ -9,7 +9,7 @@ use crate::pg::parse::definition::{Action, AlterKind, Definition, LockTable};
 use crate::pg::statement::Kind;
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{
-    self, AlterTableOperation, ColumnDef, ColumnOption, ObjectName, TableConstraint,
+    self, AlterTableOperation, CascadeOption, ColumnDef, ColumnOption, DropBehavior, ObjectName, TableConstraint,
 };
 use std::sync::Arc;
 use tenon_storage::{Relation, TableLock, TableVersion, privilege};
@@ -57,13 +57,65 @@ async fn wait(session: &Session, table: u32, mode: TableLock) -> Result<bool> {
 /// Locks the tables that a statement defines anew, empties or drops, and those that it refers to, and sees what became of them
 /// where it had to wait.
 pub(super) async fn for_definition(session: &Session, kind: &Kind) -> Result<()> {
+    let cascade = cascade_of(kind);
     for (name, mode) in of_definition(kind) {
         // What is wrong with a name is the statement's to say.
-        if let Some(table) = locked(session, session.binder().names().existing(name).ok().flatten()) {
-            lock(session, &table, mode).await?;
+        let found = locked(session, session.binder().names().existing(name).ok().flatten());
+        let Some(table) = found else { continue };
+        lock(session, &table, mode).await?;
+        let mut reached = vec![table];
+        let mut next = 0;
+        while next < reached.len() && (cascade == Cascade::ToAll || cascade == Cascade::ToNext && next == 0) {
+            for (referencing, _) in session.state().references_to(reached[next].oid()) {
+                if reached.iter().all(|known| known.oid() != referencing.oid()) {
+                    lock(session, &referencing, mode).await?;
+                    reached.push(referencing);
+                }
+            }
+            next += 1;
         }
     }
     Ok(())
+}
+
+/// To which tables a statement goes on from those it names, by the foreign keys that reference them.
+#[derive(Clone, Copy, PartialEq)]
+enum Cascade {
+    No,
+    /// Those tables' foreign keys go.
+    ToNext,
+    /// Their rows go, and with them those of tables that reference these.
+    ToAll,
+}
+
+fn cascade_of(kind: &Kind) -> Cascade {
+    let goes_on = match kind {
+        Kind::Definition(definition) => match definition.as_ref() {
+            Definition::Alter(alter) => alter.actions.iter().any(|action| match action {
+                Action::Known(operation) => matches!(
+                    operation.as_ref(),
+                    AlterTableOperation::DropConstraint {
+                        drop_behavior: Some(DropBehavior::Cascade),
+                        ..
+                    } | AlterTableOperation::DropColumn {
+                        drop_behavior: Some(DropBehavior::Cascade),
+                        ..
+                    }
+                ),
+                _ => false,
+            }),
+            _ => false,
+        },
+        Kind::Sql(tree) => match tree.as_ref() {
+            ast::Statement::Drop { cascade, .. } => *cascade,
+            ast::Statement::Truncate(truncate) if truncate.cascade == Some(CascadeOption::Cascade) => {
+                return Cascade::ToAll;
+            }
+            _ => false,
+        },
+        _ => false,
+    };
+    if goes_on { Cascade::ToNext } else { Cascade::No }
 }
 
 fn of_definition(kind: &Kind) -> Vec<(&ObjectName, TableLock)> {
