@@ -221,6 +221,15 @@ impl StorageError {
         .hint("The transaction might succeed if retried.")
     }
 
+    /// Others have changed what a serializable transaction has read.
+    pub fn read_write() -> Self {
+        Self::new(
+            ErrorKind::SerializationFailure,
+            "could not serialize access due to read/write dependencies among transactions",
+        )
+        .hint("The transaction might succeed if retried.")
+    }
+
     pub fn out_of_memory(requested_bytes: usize, in_use_bytes: usize, limit_bytes: usize) -> Self {
         Self::new(ErrorKind::OutOfMemory, "out of memory").detail(format!(
             "Failed on a request of {requested_bytes} bytes: {in_use_bytes} bytes of the memory limit of {limit_bytes} are in use."

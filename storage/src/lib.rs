@@ -62,9 +62,9 @@ pub use catalog::{
     DeviceResidence, Domain, ExpressionIndex, FOREIGN_KEY_COLUMNS_MAX, ForeignKey, Function, FunctionArgument,
     FunctionOptions, FunctionParameter, FunctionResult, Generated, Grant, Index, IndexDef, IndexKind, IndexSlot,
     KeyRows, Keys, Locked, Membership, Object, ObjectKey, Objects, OnCommit, Partition, PartitionBound, PartitionKey,
-    PartitionStrategy, Partitioning, PendingKeys, RangeValue, ReferentialAction, Relation, Rights, Role, RowLocation,
-    SchemaEntry, Secured, Sequence, SequenceDef, SequenceOwner, TableDef, TableDefinition, TableUsage, TableUses,
-    TableVersion, Transaction, View, default_name,
+    PartitionStrategy, Partitioning, PendingKeys, RangeValue, Reads, ReferentialAction, Relation, Rights, Role,
+    RowLocation, SchemaEntry, Secured, Sequence, SequenceDef, SequenceOwner, TableDef, TableDefinition, TableUsage,
+    TableUses, TableVersion, Transaction, View, default_name,
 };
 pub use catalog::{kept_settings, privilege, rights, roles};
 pub use composite_type::{Attribute, CompositeType};

@@ -37,6 +37,7 @@ mod regret;
 mod role_settings;
 mod roles;
 mod row_locks;
+mod serializable;
 mod slt;
 #[path = "../examples/bench/small/mod.rs"]
 mod small;
@@ -85,6 +86,7 @@ fn main() {
     trials.extend(roles::trials());
     trials.extend(key_locks::trials());
     trials.extend(row_locks::trials());
+    trials.extend(serializable::trials());
     trials.extend(advisory_locks::trials());
     trials.extend(for_update::trials());
     trials.push(trial("bench::regret", small_regret));

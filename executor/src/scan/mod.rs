@@ -8,12 +8,14 @@ mod index_tests;
 mod lookup;
 mod provider;
 mod ranges;
+mod reads;
 mod selection;
 mod statistics;
 mod version;
 
 pub use exec::{MORSEL_ROWS, ScanExec, ScanOptions};
 pub use provider::{ADDRESS_FIELD, POSITION_FIELDS, SegmentTable, is_place};
+pub use reads::ReadLog;
 pub(crate) use selection::{Selector, take_column};
 pub use version::ascends_like;
 

@@ -1,6 +1,7 @@
 //! One version of a table as DataFusion sees it.
 
 use super::exec::{ScanExec, ScanOptions};
+use super::reads::ReadLog;
 use super::statistics;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
@@ -144,6 +145,9 @@ impl TableProvider for SegmentTable {
             .iter()
             .map(|filter| state.create_physical_expr(filter.clone(), &schema));
         let filters = filters.collect::<Result<Vec<_>>>()?;
+        if let Some(log) = state.config().get_extension::<ReadLog>() {
+            log.note(self.table.oid(), &filters);
+        }
         let options = &state.config_options().execution;
         let scan = ScanExec::try_new(
             self.table.clone(),

@@ -16,6 +16,7 @@ use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::settings::Settings;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use tenon_executor::scan::ReadLog;
 use tenon_storage::{OnCommit, Transaction};
 
 /// When a statement of the block sees what others commit.
@@ -23,16 +24,26 @@ use tenon_storage::{OnCommit, Transaction};
 pub(crate) enum Isolation {
     /// At each statement.
     ReadCommitted,
-    /// Never: one snapshot. Also what SERIALIZABLE gets, see the documentation.
+    /// Never: one snapshot.
     Snapshot,
+    /// The same, and it commits only if others have left alone what it has read.
+    Serializable,
 }
 
 impl Isolation {
     pub(crate) fn named(level: &str) -> Self {
         match level {
-            "repeatable read" | "serializable" => Isolation::Snapshot,
+            "repeatable read" => Isolation::Snapshot,
+            "serializable" => Isolation::Serializable,
             _ => Isolation::ReadCommitted,
         }
+    }
+}
+
+impl Block {
+    /// Whether all statements from here on see one snapshot.
+    pub fn keeps_snapshot(&self) -> bool {
+        self.isolation != Isolation::ReadCommitted
     }
 }
 
@@ -43,6 +54,8 @@ pub(crate) struct Block {
     pub implicit: bool,
     pub failed: bool,
     pub isolation: Isolation,
+    /// Of a serializable one.
+    pub reads: Option<Arc<ReadLog>>,
     /// Whether a statement has used the snapshot yet: then it stays, under `Isolation::Snapshot`.
     pub used: bool,
     /// Settings as they were when the block began.
@@ -82,6 +95,7 @@ impl Session {
             implicit,
             failed: false,
             isolation: Isolation::named(&isolation),
+            reads: None,
             used: false,
             settings: self.settings.clone(),
             locals: Vec::new(),

@@ -17,6 +17,7 @@ mod notify;
 mod own_pool;
 pub(crate) mod plan_cache;
 mod prepare;
+mod reads;
 mod role_turns;
 pub(crate) mod run;
 mod snapshot;
@@ -59,6 +60,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 use tenon_executor::options::JoinOptions;
+use tenon_executor::scan::ReadLog;
 use tenon_storage::datetime::Conventions;
 use tenon_storage::heap::{Account, Group};
 use tenon_storage::roles::BOOTSTRAP;
@@ -171,6 +173,8 @@ pub struct Session {
     expected: Option<texts::Expected>,
     /// The transaction block reads the newest snapshot already that its next statement may read.
     refreshed: bool,
+    /// What the transaction of the statement that runs has read, where it is serializable.
+    reads: Option<Arc<ReadLog>>,
     /// Who connected.
     pub(crate) identity: Arc<Identity>,
     /// Who acts, for the meaning of names and the settings that it was found for.
@@ -242,6 +246,7 @@ impl Session {
             running: Mutex::default(),
             expected: None,
             refreshed: false,
+            reads: None,
             watch: None,
         }
     }

@@ -17,6 +17,7 @@ use crate::session::engine::Engine;
 use crate::session::explain;
 use crate::session::own_pool;
 use crate::session::plan_cache::{Keeper, PlanCacheMode, Slot};
+use crate::session::reads::Noted;
 use crate::session::role_turns::{InLine, RoleLimit};
 use crate::session::spilling::Spilling;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -439,6 +440,7 @@ pub(crate) async fn physical(run: &ExecutionContext, plan: LogicalPlan) -> Resul
 }
 
 async fn ready(run: &ExecutionContext, plan: LogicalPlan) -> DataFusionResult<Ready> {
+    let noted = Noted::of(&run.state, &plan)?;
     let plan = bounds::planning(|| passes::optimized(&run.state, plan))?;
     let rows = run.state.config().batch_size();
     let fitting = bounds::batch_rows(bounds::longest_constant(&plan)?, rows);
@@ -453,6 +455,7 @@ async fn ready(run: &ExecutionContext, plan: LogicalPlan) -> DataFusionResult<Re
     };
     // What the query planner does, without a copy of the plan.
     let plan = optimizer::physical(&optimizer::prepared(plan)?, state.as_ref()).await?;
+    noted.end();
     Ok(Ready { plan, task })
 }
 

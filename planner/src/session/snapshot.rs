@@ -1,6 +1,6 @@
 //! The transaction of one statement, and what the statement binds its names with.
 
-use super::{Block, Isolation, Session};
+use super::{Block, Session, reads};
 use crate::catalog::bind::{self, Binder};
 use crate::catalog::rights::Rights;
 use crate::pg::error::{Result, SqlError, state};
@@ -23,7 +23,7 @@ impl Session {
         let refreshed = std::mem::take(&mut self.refreshed);
         match &mut self.block {
             Some(block) => {
-                let keep = block.isolation == Isolation::Snapshot && block.used;
+                let keep = block.keeps_snapshot() && block.used;
                 block.used |= reads_rows;
                 if !keep && !refreshed {
                     block.transaction.lock().refresh()?;
@@ -31,6 +31,7 @@ impl Session {
             }
             None => self.single = Some(Arc::new(Mutex::new(self.new_transaction()))),
         }
+        self.note_reads()?;
         let is_replica = self.settings.is_replica();
         self.transaction()?.lock().set_replica(is_replica);
         Ok(())
@@ -43,7 +44,7 @@ impl Session {
     /// Sees what the next statement of the block is going to see, where it is not one snapshot for all of them.
     pub(crate) fn look_anew(&mut self) -> Result<()> {
         match &mut self.block {
-            Some(block) if !(block.failed || block.isolation == Isolation::Snapshot && block.used) => {
+            Some(block) if !(block.failed || block.keeps_snapshot() && block.used) => {
                 Ok(block.transaction.lock().refresh()?)
             }
             _ => Ok(()),
@@ -104,7 +105,7 @@ impl Session {
     /// Whether all statements of the transaction see one snapshot.
     pub(super) fn keeps_snapshot(&self) -> bool {
         let block = self.block.as_ref();
-        block.is_some_and(|block| block.isolation == Isolation::Snapshot)
+        block.is_some_and(Block::keeps_snapshot)
     }
 
     /// Refuses a change in a read-only transaction (25006).
@@ -150,6 +151,10 @@ impl Session {
             }
         };
         drop(running);
+        let state = match &self.reads {
+            Some(log) => reads::noting(&state, log),
+            None => state,
+        };
         ExecutionContext {
             engine: self.engine.clone(),
             state,

@@ -38,6 +38,6 @@ pub use schema::SchemaEntry;
 pub use sequence::{Sequence, SequenceDef, SequenceOwner};
 pub use state::{CheckOption, DatabaseState, Relation, View};
 pub use table::{RowLocation, TableDefinition, TableVersion};
-pub use transaction::{Claimed, Keys, Locked, PendingKeys, Transaction};
+pub use transaction::{Claimed, Keys, Locked, PendingKeys, Reads, Transaction};
 pub use unique::KeyRows;
 pub use usage::{TableUsage, TableUses};

@@ -193,7 +193,7 @@ impl Moves {
     }
 
     /// Where a row lies now, in a segment that is there.
-    fn find(&self, (mut id, mut row): (u64, u32), is_there: impl Fn(u64) -> bool) -> Result<(u64, u32)> {
+    pub fn find(&self, (mut id, mut row): (u64, u32), is_there: impl Fn(u64) -> bool) -> Result<(u64, u32)> {
         while !is_there(id) {
             let next = self.of.get(&id).ok_or_else(StorageError::serialization)?;
             (id, row) = (next.to, next.row(row).ok_or_else(StorageError::serialization)?);

@@ -52,6 +52,7 @@ struct Derived {
     watching: Watching,
     floats: Option<i32>,
     escaped_bytea: bool,
+    serializable: bool,
     of_plans: BTreeMap<String, String>,
 }
 
@@ -176,6 +177,7 @@ impl Settings {
                 },
                 floats: value("extra_float_digits").parse().ok().filter(|digits| *digits <= 0),
                 escaped_bytea: value("bytea_output") == "escape",
+                serializable: value("default_transaction_isolation") == "serializable",
                 of_plans,
             }
         })
@@ -214,6 +216,11 @@ impl Settings {
     /// Whether `bytea` is written with octal escapes.
     pub(crate) fn escapes_bytea(&self) -> bool {
         self.derived().escaped_bytea
+    }
+
+    /// Whether a transaction is serializable that does not say how it is isolated.
+    pub(crate) fn is_serializable(&self) -> bool {
+        self.derived().serializable
     }
 
     /// Whether both are one, so that nothing was set between them.

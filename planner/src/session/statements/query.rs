@@ -150,8 +150,8 @@ fn kept(session: &Session, prepared: &Prepared, params: &[ScalarValue]) -> Optio
 
 /// The plan that is kept for a statement.
 pub(crate) fn found(session: &Session, prepared: &Prepared, params: &[ScalarValue]) -> Option<Found> {
-    // Within WITH the statement reads the data before its changes.
-    if session.surroundings.are_some() {
+    // Within WITH the statement reads the data before its changes. What a plan reads is noted as it is made.
+    if session.surroundings.are_some() || session.notes_reads() {
         return None;
     }
     let mode = PlanCacheMode::of(&session.settings);
@@ -224,7 +224,8 @@ pub(super) fn source(
     params: &[ScalarValue],
 ) -> Result<Source> {
     let (state, mode) = (session.state(), PlanCacheMode::of(&session.settings));
-    let reusable = reusable.filter(|_| !session.surroundings.are_some() && prepared.slot.is_repeated());
+    let reusable =
+        reusable.filter(|_| !session.surroundings.are_some() && !session.notes_reads() && prepared.slot.is_repeated());
     let reusable = reusable.filter(|_| !prepared.slot.spills() && !names_a_moment(prepared.sql()));
     let moments = moments::named(&plan, params.len())?;
     let values = [params, &session.moments(&moments)].concat();

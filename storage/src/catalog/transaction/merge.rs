@@ -186,6 +186,7 @@ impl Transaction {
     /// in `own`, and all rows in segments that are worth keeping, where it is given.
     fn merge(&self, current: &DatabaseState, mut own_settled: Option<Settled>) -> Result<Merged> {
         self.check_relied_on(current)?;
+        self.check_reads(current)?;
         let (mut removed, mut moves) = (BTreeMap::new(), Vec::new());
         let mut next = current.clone();
         for name in &self.schemas_created {

@@ -3,7 +3,7 @@
 //! Merge rules. Rows added to a table and rows removed from it survive beside those that others added and removed, but a row
 //! that another transaction removed meanwhile is none to be removed. Everything else (TRUNCATE, DROP, ALTER) needs the table
 //! to be as it was at the beginning. Else it is a SerializationFailure (40001) and nothing is changed; so it is where
-//! others changed rows that a check of a foreign key relied on (`references`). A name that another transaction has taken
+//! others changed rows that a check of a foreign key relied on (`references`), or that a serializable transaction has read (`reads`). A name that another transaction has taken
 //! meanwhile gives the error of the statement itself.
 
 mod alter;
@@ -12,6 +12,7 @@ mod index;
 mod merge;
 mod objects;
 mod partition;
+mod reads;
 mod references;
 mod rights;
 mod row_locks;
@@ -21,6 +22,7 @@ mod views;
 
 pub use claims::Claimed;
 pub(crate) use merge::settle;
+pub use reads::Reads;
 pub use references::PendingKeys;
 pub use row_locks::Locked;
 pub use rows::Keys;
@@ -82,6 +84,8 @@ pub struct Transaction {
     /// Those whose names are another schema's now.
     schemas_replaced: BTreeSet<String>,
     references: references::References,
+    /// Of a serializable one.
+    reads: Option<Arc<dyn Reads>>,
     /// Whose is what it makes.
     creator: u32,
     /// Of the session that acts.
@@ -101,6 +105,7 @@ impl Transaction {
             schemas_dropped: BTreeSet::new(),
             schemas_replaced: BTreeSet::new(),
             references: Default::default(),
+            reads: None,
             creator: super::roles::BOOTSTRAP,
             process: 0,
         }
