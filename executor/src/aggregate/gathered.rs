@@ -19,6 +19,7 @@ use tenon_cpu::Stop;
 
 use super::local::{Local, Partial};
 use super::merge::merge;
+use super::sets::of_all_sets;
 use super::shares::{Share, shares};
 use super::spec::{GroupSpec, gathers_rows};
 use crate::keys::is_integer_key;
@@ -182,7 +183,10 @@ async fn gather_one(
     if partials.is_empty() || local.groups() > 0 {
         partials.push(local.finish()?);
     }
-    Ok(partials)
+    match spec.sets.is_empty() {
+        true => Ok(partials),
+        false => of_all_sets(spec, partials, reservation).await,
+    }
 }
 
 /// Says which groups fall to which share, where they are many.
@@ -205,7 +209,7 @@ async fn share_out(
     let share_groups = if test_hooks::scattered() { 2 } else { SHARE_GROUPS };
     let count = total.div_ceil(share_groups).min(SHARES_MAX).max(partitions);
     reservation.try_grow(total * (size_of::<i64>() + size_of::<u32>()))?;
-    let by_value = spec.keys.len() == 1 && is_integer_key(spec.schema.field(0).data_type());
+    let by_value = spec.keys.len() == 1 && spec.sets.is_empty() && is_integer_key(spec.schema.field(0).data_type());
     let made = offload(total, move |cancelled| {
         let keys = partials.iter().map(|partial| (partial.keys.as_slice(), partial.groups));
         let keys: Vec<(&[ArrayRef], usize)> = keys.collect();

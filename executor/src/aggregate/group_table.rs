@@ -26,6 +26,9 @@ pub struct GroupTable {
 
 const PACKED_BITS: usize = 16;
 
+/// Rows whose groups are looked for together.
+const BLOCK_ROWS: usize = 128;
+
 /// Group numbers plus one; 0 is free.
 enum Form {
     Direct { base: i64, slots: Vec<u32> },
@@ -154,7 +157,7 @@ impl GroupTable {
             for (row, &key) in keys.iter().enumerate() {
                 let number = match self.packed[usize::from(key)] {
                     0 => {
-                        let number = self.assign_row(columns, row);
+                        let number = self.assign_row(columns, row, hash(columns.iter().map(|c| c[row])));
                         self.packed[usize::from(key)] = number as u32 + 1;
                         number
                     }
@@ -164,9 +167,48 @@ impl GroupTable {
             }
             return;
         }
-        for row in 0..rows {
-            let number = self.assign_row(columns, row);
-            out.push(number);
+        self.assign_rows(columns, rows, out);
+    }
+
+    /// The group numbers of rows of several integer keys, by hash, a block at a time: one step of all the block's rows, then
+    /// the next. What one row reads of the tables does not wait for another's, as it would where each row decides by itself
+    /// how it goes on.
+    fn assign_rows(&mut self, columns: &[Vec<i64>], rows: usize, out: &mut Vec<usize>) {
+        let (mut hashes, mut found) = ([0u64; BLOCK_ROWS], [0u32; BLOCK_ROWS]);
+        for start in (0..rows).step_by(BLOCK_ROWS) {
+            let count = BLOCK_ROWS.min(rows - start);
+            let (hashes, found) = (&mut hashes[..count], &mut found[..count]);
+            hashes.fill(0);
+            for column in columns {
+                let integers = &column[start..start + count];
+                hashes
+                    .iter_mut()
+                    .zip(integers)
+                    .for_each(|(hash, &integer)| *hash = mixed(*hash, integer));
+            }
+            hashes.iter_mut().for_each(|hash| *hash = hash.wrapping_mul(MULTIPLIER));
+            if let Form::Hashed { slots, shift } = &self.form {
+                let first = |hash: &u64| slots[(hash >> shift) as usize];
+                found
+                    .iter_mut()
+                    .zip(&*hashes)
+                    .for_each(|(found, hash)| *found = first(hash));
+            }
+            // Of other keys: the next slots may have the row's.
+            for (at, column) in columns.iter().enumerate() {
+                let integers = &column[start..start + count];
+                for (found, &integer) in found.iter_mut().zip(integers) {
+                    let number = (*found as usize).saturating_sub(1);
+                    let known = self.integers.get(number * self.width + at);
+                    *found = if known == Some(&integer) { *found } else { 0 };
+                }
+            }
+            for (row, (&found, &hash)) in found.iter().zip(&*hashes).enumerate() {
+                out.push(match found {
+                    0 => self.assign_row(columns, start + row, hash),
+                    found => found as usize - 1,
+                });
+            }
         }
     }
 
@@ -207,15 +249,15 @@ impl GroupTable {
         }
     }
 
-    /// The group number of one row, by hash.
-    fn assign_row(&mut self, columns: &[Vec<i64>], row: usize) -> usize {
+    /// The group number of one row, by its hash.
+    fn assign_row(&mut self, columns: &[Vec<i64>], row: usize, hash: u64) -> usize {
         if self.groups * 2 >= self.slots() {
             self.rehash();
         }
         let Form::Hashed { slots, shift } = &mut self.form else {
             return 0;
         };
-        let mut slot = (hash(columns.iter().map(|c| c[row])) >> *shift) as usize;
+        let mut slot = (hash >> *shift) as usize;
         loop {
             match slots[slot] {
                 0 => {
@@ -316,63 +358,13 @@ fn span(base: i64, slots: usize, integers: &[i64]) -> Option<(i64, u64)> {
 }
 
 fn hash(integers: impl Iterator<Item = i64>) -> u64 {
-    integers
-        .fold(0, |hash, integer| {
-            let mixed = (hash ^ integer as u64).wrapping_mul(MULTIPLIER);
-            mixed ^ mixed >> 32
-        })
-        .wrapping_mul(MULTIPLIER)
+    integers.fold(0, mixed).wrapping_mul(MULTIPLIER)
+}
+
+fn mixed(hash: u64, integer: i64) -> u64 {
+    let mixed = (hash ^ integer as u64).wrapping_mul(MULTIPLIER);
+    mixed ^ mixed >> 32
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use rand::{Rng, SeedableRng, rngs::StdRng};
-    use std::collections::HashMap;
-
-    #[test]
-    fn agrees_with_a_map() {
-        let seed = rand::random();
-        println!("seed {seed}");
-        let mut rng = StdRng::seed_from_u64(seed);
-        for _ in 0..100 {
-            let width = rng.random_range(1..4);
-            let mut group_table = GroupTable::new(width, rng.random_bool(0.5));
-            let mut reference: HashMap<Vec<i64>, usize> = HashMap::new();
-            for _ in 0..rng.random_range(1..8) {
-                if rng.random_ratio(1, 6) {
-                    group_table.clear();
-                    reference.clear();
-                }
-                // Ranges that widen both ways, and past the array form.
-                let span = [3i64, 1000, 1 << 20, 1 << 62][rng.random_range(0..4)];
-                let rows = rng.random_range(0..500);
-                let columns: Vec<Vec<i64>> = (0..width)
-                    .map(|_| (0..rows).map(|_| rng.random_range(-span..span)).collect())
-                    .collect();
-                let mut numbers = vec![];
-                let foreseen = group_table.bytes() + group_table.growth_bytes(&columns) + (4 << PACKED_BITS);
-                group_table.assign(&columns, &mut numbers);
-                assert!(
-                    group_table.bytes() <= foreseen,
-                    "{} bytes, {foreseen} were foreseen; seed {seed}",
-                    group_table.bytes()
-                );
-                for (row, &number) in numbers.iter().enumerate() {
-                    let key: Vec<i64> = columns.iter().map(|c| c[row]).collect();
-                    let next = reference.len();
-                    assert_eq!(number, *reference.entry(key).or_insert(next), "seed {seed}");
-                }
-            }
-            assert_eq!(group_table.groups(), reference.len());
-            for (key, number) in reference {
-                assert!(
-                    key.iter()
-                        .enumerate()
-                        .all(|(at, &integer)| group_table.integer(at).nth(number) == Some(integer)),
-                    "seed {seed}"
-                );
-            }
-        }
-    }
-}
+mod tests;

@@ -28,7 +28,7 @@ pub fn merge(
     // The states of this share once more, while they are picked out of the partials' and merged.
     let share_bytes = partials.iter().map(|p| p.reservation.size()).sum::<usize>() / count;
     reservation.try_grow(share_bytes)?;
-    let mut keys = (!spec.keys.is_empty()).then(|| spec.group_keys(false));
+    let mut keys = (!spec.keys.is_empty()).then(|| spec.merged_keys());
     let accumulators = spec
         .aggregates
         .iter()

@@ -1,5 +1,5 @@
 //! Grouping on the CPU: the plan node (`exec`) and what it computes (`spec`), what one partition gathers (`local`), what all have gathered and who merges
-//! it (`gathered`, `shares`, `merge`), group keys to group numbers (`keys`, `group_table`, `text`), and the accumulators that beat
+//! it (`gathered`, `shares`, `merge`), the groups of other grouping sets (`sets`), group keys to group numbers (`keys`, `group_table`, `text`), and the accumulators that beat
 //! DataFusion's (`accumulators`).
 
 mod accumulators;
@@ -9,10 +9,11 @@ mod group_table;
 mod keys;
 mod local;
 mod merge;
+mod sets;
 mod shares;
 mod spec;
 mod text;
 
 pub use exec::GroupExec;
 pub(crate) use gathered::{Found, finished};
-pub use spec::GroupSpec;
+pub use spec::{GroupSpec, GroupingSet};

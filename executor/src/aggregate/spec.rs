@@ -15,9 +15,31 @@ pub struct GroupSpec {
     pub aggregates: Vec<Arc<AggregateFunctionExpr>>,
     /// FILTER (WHERE ...) of each aggregate.
     pub filters: Vec<Option<Arc<dyn PhysicalExpr>>>,
+    /// GROUPING SETS, ROLLUP and CUBE: the sets of keys, one of which has them all. None: all keys are the one set.
+    pub sets: Vec<GroupingSet>,
     pub input_schema: SchemaRef,
-    /// Keys, then aggregates.
+    /// Keys, the set's number where there are sets, then aggregates.
     pub schema: SchemaRef,
+}
+
+/// Some of the keys, by which rows are grouped; the others are NULL in its groups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupingSet {
+    /// Whether the set has each key.
+    pub has: Vec<bool>,
+    /// What tells its groups from those of other sets.
+    pub number: u64,
+}
+
+impl GroupingSet {
+    pub fn has_all(&self) -> bool {
+        !self.has.contains(&false)
+    }
+
+    /// Whether groups of `other` can be put together to groups of this.
+    pub fn is_coarser(&self, other: &GroupingSet) -> bool {
+        self.has.iter().zip(&other.has).all(|(own, other)| *other || !*own)
+    }
 }
 
 impl GroupSpec {
@@ -27,7 +49,8 @@ impl GroupSpec {
         let keys = keys.map(|(at, (key, _))| (key.data_type(&self.input_schema), self.schema.field(at).data_type()));
         keys.into_iter()
             .all(|(own, out)| own.is_ok_and(|own| own == *out && is_supported(&own)))
-            && self.keys.len() < 63
+            && self.keys.len() < 62
+            && self.has_supported_sets()
             && self
                 .aggregates
                 .iter()
@@ -35,9 +58,27 @@ impl GroupSpec {
             && self.aggregates.iter().all(|a| a.groups_accumulator_supported())
     }
 
-    /// A table of groups; `small` where it is not to take more than a core's cache.
+    /// Groups of the set of all keys are gathered first, and the others' made of them: without that set, they might be many
+    /// more than those that are asked for. What gathers rows has no states that are put together in two ways.
+    fn has_supported_sets(&self) -> bool {
+        self.sets.is_empty()
+            || is_supported(self.schema.field(self.keys.len()).data_type())
+                && self.sets.iter().any(GroupingSet::has_all)
+                && !self.aggregates.iter().any(|aggregate| gathers_rows(aggregate))
+    }
+
+    /// A table of the groups by all keys; `small` where it is not to take more than a core's cache.
     pub(super) fn group_keys(&self, small: bool) -> GroupKeys {
-        let fields = &self.schema.fields()[..self.keys.len()];
+        self.table(self.keys.len(), small)
+    }
+
+    /// A table of the groups of all sets.
+    pub(super) fn merged_keys(&self) -> GroupKeys {
+        self.table(self.keys.len() + usize::from(!self.sets.is_empty()), false)
+    }
+
+    fn table(&self, columns: usize, small: bool) -> GroupKeys {
+        let fields = &self.schema.fields()[..columns];
         let types: Vec<DataType> = fields.iter().map(|f| f.data_type().clone()).collect();
         GroupKeys::new(&types, fields.iter().any(|f| f.is_nullable()), small)
     }

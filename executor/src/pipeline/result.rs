@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, Decimal128Array, Float64Array, Int64Array, StringViewArray, UInt32Array, UInt64Array,
+    Array, ArrayRef, Decimal128Array, Decimal256Array, Float64Array, Int64Array, StringViewArray, UInt32Array,
+    UInt64Array,
 };
 use arrow::buffer::NullBuffer;
 use arrow::compute::{cast, concat, take};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, i256};
 use datafusion::common::{DataFusionError, Result};
 use tenon_gpu::pipeline::tiles;
 use tenon_gpu::tuning::PIPELINE_TILE;
@@ -160,6 +161,21 @@ pub fn state_columns(state: &AggregateState, cells: &[Vec<Vec<u64>>]) -> Result<
             squares,
             count,
             scale,
+            exact: true,
+        } => {
+            let squares = sums(*squares).into_iter().map(i256::from_i128);
+            let squares = Decimal256Array::from_iter_values(squares);
+            let squares = squares.with_data_type(DataType::Decimal256(76, 2 * scale));
+            let sums = Decimal128Array::from_iter_values(sums(*sum));
+            let sums = sums.with_data_type(DataType::Decimal128(38, *scale));
+            vec![how_many(*count), Arc::new(sums), Arc::new(squares)]
+        }
+        AggregateState::Variance {
+            sum,
+            squares,
+            count,
+            scale,
+            exact: false,
         } => {
             let numerics = |cell: usize, scale: i8| {
                 let values = sums(cell).into_iter();

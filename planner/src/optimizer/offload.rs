@@ -60,7 +60,7 @@ struct Above {
 
 fn placed(plan: Arc<dyn ExecutionPlan>, above: Above) -> Result<Arc<dyn ExecutionPlan>> {
     let is_join = plan.downcast_ref::<JoinExec>().is_some();
-    let is_group = plan.downcast_ref::<GroupExec>().is_some();
+    let is_group = is_group(&plan);
     let (is_window, are_steps) = (is_window(&plan), Steps::are_of(&plan));
     let is_union = is_union(&plan);
     let is_chained = sorts_rows_of_fragments(&plan);
@@ -120,6 +120,12 @@ fn is_union(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.is::<UnionExec>() || plan.name() == "AppendExec"
 }
 
+/// Whether a node groups by one set of keys: the device has no form of several.
+fn is_group(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let group = plan.downcast_ref::<GroupExec>();
+    group.is_some_and(|group| group.spec().sets.is_empty())
+}
+
 fn is_window(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.downcast_ref::<WindowExec>().is_some() || plan.downcast_ref::<BoundedWindowAggExec>().is_some()
 }
@@ -143,10 +149,7 @@ fn is_free(plan: &Arc<dyn ExecutionPlan>) -> bool {
 /// Whether rows come from a grouping, a join or a window, through nodes that hand them on.
 fn has_rows_of_fragments(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let of = |plan: &Arc<dyn ExecutionPlan>| {
-        plan.downcast_ref::<JoinExec>().is_some()
-            || plan.downcast_ref::<GroupExec>().is_some()
-            || is_window(plan)
-            || Steps::are_of(plan)
+        plan.downcast_ref::<JoinExec>().is_some() || is_group(plan) || is_window(plan) || Steps::are_of(plan)
     };
     has_rows_of(plan, &of)
 }

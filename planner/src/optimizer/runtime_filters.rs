@@ -81,7 +81,14 @@ fn push(plan: &Plan, column: usize, filter: &Arc<RuntimeFilter>) -> Result<Optio
             None => Some(column),
         }
     } else if let Some(group) = plan.downcast_ref::<GroupExec>() {
-        group.spec().keys.get(column).and_then(|(key, _)| position(key))
+        // Groups by fewer keys have the rows that the filter would take.
+        let keys = group
+            .spec()
+            .sets
+            .is_empty()
+            .then(|| group.spec().keys.get(column))
+            .flatten();
+        keys.and_then(|(key, _)| position(key))
     } else if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
         let keys = aggregate.group_expr();
         match keys.expr().get(column) {

@@ -41,6 +41,12 @@ pub(super) fn below_grouping_sets(plan: Plan) -> Result<Plan> {
     )
 }
 
+/// The plan whose order nothing is to be known of, without what hides it.
+pub(super) fn within(plan: &Plan) -> &Plan {
+    plan.downcast_ref::<UnorderedExec>()
+        .map_or(plan, |hidden| &hidden.input)
+}
+
 /// `plan` with nothing known of its rows, if it is a filter by an expression's equality with a part of it; else `plan`.
 pub(super) fn equal_to_parts(plan: Plan) -> Plan {
     let in_the_other = |whole: &Arc<dyn PhysicalExpr>, part: &Arc<dyn PhysicalExpr>| {

@@ -1,6 +1,6 @@
 //! Sums, differences and products: exact, with the display scale that PostgreSQL gives them.
 
-use super::{Finite, Int, Numeric, Result, SCALE_MAX};
+use super::{Finite, Int, Numeric, Result, SCALE_MAX, small};
 
 impl Numeric {
     pub fn neg(&self) -> Numeric {
@@ -23,7 +23,10 @@ impl Numeric {
     pub fn add(&self, other: &Numeric) -> Result<Numeric> {
         use Numeric::*;
         Ok(match (self, other) {
-            (Finite(a), Finite(b)) => a.add(b).checked()?.into(),
+            (Finite(a), Finite(b)) => match small::add(a, b) {
+                Some(sum) => sum.into(),
+                None => a.add(b).checked()?.into(),
+            },
             (NaN, _) | (_, NaN) | (Infinity, NegInfinity) | (NegInfinity, Infinity) => NaN,
             (Infinity, _) | (_, Infinity) => Infinity,
             _ => NegInfinity,
@@ -31,11 +34,19 @@ impl Numeric {
     }
 
     pub fn sub(&self, other: &Numeric) -> Result<Numeric> {
+        if let (Numeric::Finite(a), Numeric::Finite(b)) = (self, other)
+            && let Some(difference) = small::sub(a, b)
+        {
+            return Ok(difference.into());
+        }
         self.add(&other.neg())
     }
 
     pub fn mul(&self, other: &Numeric) -> Result<Numeric> {
         if let (Numeric::Finite(a), Numeric::Finite(b)) = (self, other) {
+            if let Some(product) = small::mul(a, b) {
+                return Ok(product.into());
+            }
             let product = Finite::new(a.unscaled.mul(&b.unscaled), a.scale + b.scale);
             let product = match product.scale > SCALE_MAX {
                 true => product.rounded(SCALE_MAX as i32),

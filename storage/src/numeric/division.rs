@@ -1,6 +1,6 @@
 //! Quotients with the digits that PostgreSQL gives them, and what is left of whole ones.
 
-use super::{DISPLAY_SCALE_MAX, Finite, Numeric, NumericError, Result, SIGNIFICANT_MIN};
+use super::{DISPLAY_SCALE_MAX, Finite, Numeric, NumericError, Result, SIGNIFICANT_MIN, small};
 
 /// PostgreSQL's `select_div_scale`: at least 16 significant digits, and those of both operands.
 fn quotient_scale(a: &Finite, b: &Finite) -> u32 {
@@ -11,6 +11,11 @@ fn quotient_scale(a: &Finite, b: &Finite) -> u32 {
 }
 
 impl Finite {
+    /// The quotient with PostgreSQL's digits. `by` is not zero.
+    pub(super) fn quotient(&self, by: &Finite) -> Finite {
+        self.div_to(by, quotient_scale(self, by))
+    }
+
     /// The quotient rounded to `scale` digits after the point. `by` is not zero.
     pub(super) fn div_to(&self, by: &Finite, scale: u32) -> Finite {
         let raise = i64::from(by.scale) + i64::from(scale) - i64::from(self.scale);
@@ -35,7 +40,10 @@ impl Numeric {
     pub fn div(&self, by: &Numeric) -> Result<Numeric> {
         match (self, by) {
             (Numeric::Finite(_), Numeric::Finite(zero)) if zero.unscaled.is_zero() => Err(NumericError::DivisionByZero),
-            (Numeric::Finite(a), Numeric::Finite(b)) => Ok(a.div_to(b, quotient_scale(a, b)).checked()?.into()),
+            (Numeric::Finite(a), Numeric::Finite(b)) => match small::div(a, b) {
+                Some(quotient) => Ok(quotient.into()),
+                None => Ok(a.quotient(b).checked()?.into()),
+            },
             _ => self.div_special(by),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{
     DISPLAY_SCALE_MAX, Finite, Int, Numeric, NumericError, Result, SCALE_MAX, SIGNIFICANT_MIN, WHOLE_DIGITS_MAX, int,
-    logarithm,
+    logarithm, small,
 };
 use std::cmp::Ordering;
 
@@ -94,7 +94,7 @@ impl Numeric {
     /// The root with as many digits after the point as the value has.
     pub fn sqrt_at_own_scale(&self) -> Result<Numeric> {
         match self {
-            Numeric::Finite(value) if !value.unscaled.is_negative() => Ok(value.sqrt_to(value.scale as i32).into()),
+            Numeric::Finite(value) if !value.unscaled.is_negative() => Ok(value.sqrt_fast(value.scale as i32).into()),
             other => other.sqrt(),
         }
     }
@@ -161,10 +161,10 @@ fn gcd(a: Int, b: Int) -> Int {
 impl Finite {
     fn sqrt(&self) -> Finite {
         let weight = self.leading().0;
-        self.sqrt_to(display(SIGNIFICANT_MIN - ((weight + 1) * 2 - 1), &[self]))
+        self.sqrt_fast(display(SIGNIFICANT_MIN - ((weight + 1) * 2 - 1), &[self]))
     }
 
-    fn sqrt_to(&self, scale: i32) -> Finite {
+    pub(super) fn sqrt_to(&self, scale: i32) -> Finite {
         // One digit more, and the rest decides nothing: a root with a 5 at the end is exact in it.
         let wanted = scale as u32 + 1;
         let raise = 2 * i64::from(wanted) - i64::from(self.scale);
@@ -174,6 +174,18 @@ impl Finite {
         };
         let root: Int = shifted.big().sqrt().into();
         Finite::new(root, wanted).rounded(scale)
+    }
+
+    /// As `sqrt_to`, in as few bits as it takes.
+    pub(super) fn sqrt_fast(&self, scale: i32) -> Finite {
+        let wanted = scale as u32 + 1;
+        let raise = 2 * i64::from(wanted) - i64::from(self.scale);
+        if let (Int::Small(unscaled), Ok(raise)) = (&self.unscaled, u32::try_from(raise))
+            && let Some(root) = small::root(*unscaled, raise)
+        {
+            return Finite::new(Int::Small(root), wanted).rounded(scale);
+        }
+        self.sqrt_to(scale)
     }
 
     fn is_one(&self) -> bool {

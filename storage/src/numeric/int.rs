@@ -15,7 +15,7 @@ pub const ZERO: Int = Int::Small(0);
 pub const ONE: Int = Int::Small(1);
 
 /// 10 to the power of 0 to 38.
-const POWERS: [i128; 39] = {
+pub(super) const POWERS: [i128; 39] = {
     let mut powers = [1_i128; 39];
     let mut i = 1;
     while i < 39 {

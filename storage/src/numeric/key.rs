@@ -12,7 +12,7 @@
 //! ff                                 NaN
 //! ```
 
-use super::{Finite, Int, Numeric, SCALE_MAX, int};
+use super::{Finite, Int, Numeric, SCALE_MAX, int, small};
 use num_bigint::BigInt;
 
 const NEG_INFINITY: u8 = 0x01;
@@ -125,6 +125,24 @@ impl Numeric {
 
 impl Finite {
     fn write_key(&self, out: &mut Vec<u8>) {
+        if self.unscaled.is_zero() {
+            out.push(ZERO);
+            return;
+        }
+        let start = out.len();
+        out.push(if self.unscaled.is_negative() {
+            NEGATIVE
+        } else {
+            POSITIVE
+        });
+        if small::write_digits(self, out).is_none() {
+            out.truncate(start);
+            self.write_any_key(out);
+        }
+    }
+
+    /// As `write_key`, of any size.
+    pub(super) fn write_any_key(&self, out: &mut Vec<u8>) {
         let Some((weight, digits)) = self.base_10000() else {
             out.push(ZERO);
             return;
@@ -165,7 +183,21 @@ impl Finite {
     }
 
     /// Of digits in base 10000, the first of weight `weight`, cut to `scale`.
+    #[inline]
     pub(super) fn of_digits(
+        negative: bool,
+        weight: i32,
+        digits: impl ExactSizeIterator<Item = u16> + Clone,
+        scale: u32,
+    ) -> Finite {
+        match small::of_digits(negative, weight, digits.clone(), scale) {
+            Some(value) => value,
+            None => Self::of_any_digits(negative, weight, digits, scale),
+        }
+    }
+
+    /// As `of_digits`, however many there are.
+    pub(super) fn of_any_digits(
         negative: bool,
         weight: i32,
         digits: impl ExactSizeIterator<Item = u16>,

@@ -1,7 +1,7 @@
 //! `numeric` without limits of its own: any precision, a display scale with every value, NaN and the infinities.
 //!
 //! This is PostgreSQL's type as expressions and undeclared columns need it; `numeric(p, s)` up to 38 digits is kept in
-//! Arrow's 128-bit decimals. `key` puts a value into bytes whose order is that of the values, which is how columns hold
+//! Arrow's 128-bit decimals. `small` is what goes in 128 bits as fast as that allows. `key` puts a value into bytes whose order is that of the values, which is how columns hold
 //! them; `wire` and `text` are its outward forms; `division` and `functions` know how many digits PostgreSQL gives.
 
 mod arithmetic;
@@ -11,6 +11,7 @@ mod functions;
 mod int;
 mod key;
 mod logarithm;
+mod small;
 pub mod text;
 mod wire;
 
@@ -171,6 +172,17 @@ impl Numeric {
         match u32::try_from(scale) {
             Ok(scale) => Finite::new(Int::Small(unscaled), scale).into(),
             Err(_) => Finite::new(Int::Small(unscaled).shifted(scale.unsigned_abs().into()), 0).into(),
+        }
+    }
+
+    /// As `of_i128`, of 256 bits; `scale` is not negative.
+    pub fn of_i256(unscaled: arrow::datatypes::i256, scale: i8) -> Numeric {
+        match unscaled.to_i128() {
+            Some(unscaled) => Numeric::of_i128(unscaled, scale),
+            None => {
+                let unscaled = num_bigint::BigInt::from_signed_bytes_le(&unscaled.to_le_bytes());
+                Finite::new(unscaled.into(), scale.max(0) as u32).into()
+            }
         }
     }
 

@@ -69,6 +69,8 @@ pub enum AggregateState {
     Variance {
         sum: usize,
         squares: usize,
+        /// Whether the host has the sums as decimals, not as numerics.
+        exact: bool,
         count: usize,
         scale: i8,
     },
@@ -181,8 +183,9 @@ impl Cells {
             }
             (
                 "var_samp" | "var_pop" | "stddev" | "stddev_pop",
-                [DataType::UInt64, DataType::LargeBinary, DataType::LargeBinary],
+                [DataType::UInt64, sums, DataType::LargeBinary | DataType::Decimal256(..)],
             ) if scale_of(&own).is_some() => AggregateState::Variance {
+                exact: sums.is_decimal(),
                 sum: self.cell(taken(Some(arg), How::Sum)),
                 squares: self.cell(Taken {
                     squared: true,

@@ -138,6 +138,9 @@ pub fn group(
     distinct: &[bool],
     estimate: Option<usize>,
 ) -> Translated<Grouping> {
+    if !spec.sets.is_empty() {
+        return Err("grouping sets".into());
+    }
     let first = fragment.arrays.len();
     let mut cells = Cells::default();
     let mut states = vec![];

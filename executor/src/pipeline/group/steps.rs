@@ -69,6 +69,7 @@ impl<'p> Steps<'p> {
             keys: first.group_expr().expr().to_vec(),
             aggregates,
             filters: first.filter_expr().to_vec(),
+            sets: vec![],
             input_schema: first.input().schema(),
             schema: plan.schema(),
         };

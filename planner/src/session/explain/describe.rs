@@ -16,6 +16,7 @@ use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use std::sync::Arc;
+use tenon_executor::aggregate::GroupingSet;
 use tenon_executor::explain::Chosen;
 use tenon_executor::join::{IndexJoinExec, JoinExec};
 use tenon_executor::node::ExecutorNode;
@@ -213,7 +214,15 @@ impl Describer {
             Some(ExecutorNode::Group(group)) => {
                 let spec = group.spec();
                 let keys = spec.keys.iter().map(|(key, _)| text(key, first(names)));
-                return aggregate("", keys.collect(), spec.aggregates.as_slice(), names).phase("merge");
+                let keys: Vec<String> = keys.collect();
+                let sets = spec.sets.iter().map(|set| grouping_set(&keys, set));
+                let sets: Vec<String> = sets.collect();
+                let mut facts = aggregate("", keys, spec.aggregates.as_slice(), names).phase("merge");
+                if !sets.is_empty() {
+                    facts.node.output = spec.schema.fields().iter().map(|field| field.name().clone()).collect();
+                    facts = facts.property("Grouping Sets", Value::List(sets));
+                }
+                return facts;
             }
             // As DataFusion's, which computes it; and what is offloaded is shown by its input.
             Some(ExecutorNode::Window(_) | ExecutorNode::Offload(_)) | None => {}
@@ -569,6 +578,13 @@ pub(super) fn join_facts(operator: &str, join_type: JoinType, work: Work, output
         _ => format!("{operator} {word} Join"),
     };
     Facts::new(&kind, work, output).title(title).identity("Join Type", word)
+}
+
+/// Those of the keys by which a set groups.
+fn grouping_set(keys: &[String], set: &GroupingSet) -> String {
+    let own = keys.iter().zip(&set.has).filter(|(_, has)| **has);
+    let own: Vec<&str> = own.map(|(key, _)| key.as_str()).collect();
+    format!("({})", own.join(", "))
 }
 
 /// An aggregation; `mode` is empty where it is done in one step.

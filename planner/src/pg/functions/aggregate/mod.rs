@@ -5,6 +5,7 @@ mod accounts;
 mod average;
 mod bits;
 mod collect;
+mod exact;
 mod extremes;
 mod intervals;
 mod moments;

@@ -2,9 +2,10 @@
 //!
 //! More than 400 lines because the aggregates share one state, its merge and its spilled form.
 //!
-//! Sums and averages of integers and decimals have ways of their own, which take 128 bits; what is left for this one are
-//! numerics of any precision, and all variances. The result's digits are PostgreSQL's.
+//! Sums and averages of integers and decimals have ways of their own, which take 128 bits, and their variances one of 256
+//! (`exact`); what is left for this one are numerics of any precision. The result's digits are PostgreSQL's.
 
+use super::exact;
 use crate::pg::numeric::failed;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, UInt64Type};
@@ -51,6 +52,13 @@ struct Moments {
     signature: Signature,
 }
 
+impl Moments {
+    /// Digits after the point of arguments whose sums `exact` takes.
+    fn exact(&self, argument: &FieldRef) -> Option<i8> {
+        self.kind.has_squares().then(|| exact::scale_of(argument.data_type()))?
+    }
+}
+
 impl AggregateUDFImpl for Moments {
     fn name(&self) -> &str {
         self.name
@@ -69,6 +77,9 @@ impl AggregateUDFImpl for Moments {
         if args.is_distinct {
             return Ok(vec![field("values", DataType::new_list(NUMERIC, true))]);
         }
+        if let Some(scale) = self.exact(&args.input_fields[0]) {
+            return Ok(exact::state_fields(args.name, scale));
+        }
         Ok(vec![
             field("count", DataType::UInt64),
             field("sum", NUMERIC),
@@ -77,12 +88,15 @@ impl AggregateUDFImpl for Moments {
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        Ok(match args.is_distinct {
-            true => Box::new(Distinct {
+        if args.is_distinct {
+            return Ok(Box::new(Distinct {
                 kind: self.kind,
                 values: HashMap::new(),
-            }),
-            false => Box::new(One {
+            }));
+        }
+        Ok(match self.exact(&args.expr_fields[0]) {
+            Some(scale) => Box::new(exact::One::new(self.kind, scale)),
+            None => Box::new(One {
                 kind: self.kind,
                 own: Group::default(),
                 scales: BTreeMap::new(),
@@ -98,11 +112,11 @@ impl AggregateUDFImpl for Moments {
         !args.is_distinct
     }
 
-    fn create_groups_accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
-        Ok(Box::new(Groups {
-            kind: self.kind,
-            groups: Vec::new(),
-        }))
+    fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+        Ok(match self.exact(&args.expr_fields[0]) {
+            Some(scale) => Box::new(exact::Groups::new(self.kind, scale)),
+            None => groups(self.kind),
+        })
     }
 
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
@@ -193,45 +207,58 @@ impl Group {
     }
 
     fn result(&self, kind: Kind) -> Result<Option<Numeric>> {
-        if self.count == 0 {
-            return Ok(None);
-        }
-        let sum = self.total();
-        let count = Numeric::from(self.count as i64);
-        let (sample, root) = match kind {
-            Kind::Sum => return Ok(Some(sum)),
-            Kind::Average => return sum.div(&count).map(Some).map_err(failed),
-            Kind::Variance { sample } => (sample, false),
-            Kind::Deviation { sample } => (sample, true),
-        };
-        if sample && self.count == 1 {
-            return Ok(None);
-        }
-        if sum.scale().is_none() {
-            return Ok(Some(Numeric::NaN));
-        }
-        let of = || -> tenon_storage::numeric::Result<Numeric> {
-            let over = count.mul(&self.squares)?.sub(&sum.mul(&sum)?)?;
-            if over.signum() <= 0 {
-                return Ok(Numeric::from(0));
-            }
-            let under = match sample {
-                true => count.mul(&count.sub(&Numeric::from(1))?)?,
-                false => count.mul(&count)?,
-            };
-            let variance = over.div(&under)?;
-            if root {
-                variance.sqrt_at_own_scale()
-            } else {
-                Ok(variance)
-            }
-        };
-        of().map(Some).map_err(failed)
+        of_sums(kind, self.count, self.total(), &self.squares)
     }
 
     fn state(&self) -> (u64, Numeric, Numeric) {
         (self.count, self.total(), self.squares.clone())
     }
+}
+
+/// The accumulator of many groups of numbers of any type.
+pub(super) fn groups(kind: Kind) -> Box<dyn GroupsAccumulator> {
+    Box::new(Groups {
+        kind,
+        groups: Vec::new(),
+    })
+}
+
+/// What is made of the sums of so many values.
+pub(super) fn of_sums(kind: Kind, count: u64, sum: Numeric, squares: &Numeric) -> Result<Option<Numeric>> {
+    if count == 0 {
+        return Ok(None);
+    }
+    let only = count == 1;
+    let count = Numeric::from(count as i64);
+    let (sample, root) = match kind {
+        Kind::Sum => return Ok(Some(sum)),
+        Kind::Average => return sum.div(&count).map(Some).map_err(failed),
+        Kind::Variance { sample } => (sample, false),
+        Kind::Deviation { sample } => (sample, true),
+    };
+    if sample && only {
+        return Ok(None);
+    }
+    if sum.scale().is_none() {
+        return Ok(Some(Numeric::NaN));
+    }
+    let of = || -> tenon_storage::numeric::Result<Numeric> {
+        let over = count.mul(squares)?.sub(&sum.mul(&sum)?)?;
+        if over.signum() <= 0 {
+            return Ok(Numeric::from(0));
+        }
+        let under = match sample {
+            true => count.mul(&count.sub(&Numeric::from(1))?)?,
+            false => count.mul(&count)?,
+        };
+        let variance = over.div(&under)?;
+        if root {
+            variance.sqrt_at_own_scale()
+        } else {
+            Ok(variance)
+        }
+    };
+    of().map(Some).map_err(failed)
 }
 
 fn values<'a>(array: &'a ArrayRef) -> Result<Values<'a>> {

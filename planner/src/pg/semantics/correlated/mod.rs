@@ -5,6 +5,7 @@
 //! inside nested subqueries too, and then the subquery stands alone. Functions in FROM over the row's columns need no
 //! subquery: their calls are computed with the row.
 
+mod common;
 mod functions;
 mod guards;
 mod references;
@@ -301,6 +302,7 @@ fn one(expr: Expr, guard: Option<&Expr>, input: &mut LogicalPlan, names: &AliasG
         Expr::ScalarSubquery(_) => shape::without_having(subquery.subquery.as_ref().clone())?,
         _ => subquery.subquery.as_ref().clone(),
     };
+    let plan = common::in_front(plan)?;
     if free(&plan)?.is_empty() || shape::is_join(&expr, &plan)? {
         let plan = down(plan, names)?;
         return Ok((with_plan(expr, plan), false));
