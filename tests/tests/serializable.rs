@@ -239,6 +239,16 @@ async fn by_default() -> Result<()> {
     one.batch_execute("INSERT INTO u VALUES (9, 9, 9)").await?;
     other.batch_execute("UPDATE k SET v = 1 WHERE id = 5").await?;
     ensure!(outcome(&one, "COMMIT").await == "40001");
+    // A key that was read not to be there, and one that was not looked for.
+    for (read, found) in [
+        ("SELECT v FROM k WHERE id = -5", "40001"),
+        ("SELECT v FROM k WHERE id = 5", "23505"),
+    ] {
+        one.batch_execute(&format!("BEGIN; {read}")).await?;
+        other.batch_execute("INSERT INTO k VALUES (-5, 0)").await?;
+        ensure!(outcome(&one, "INSERT INTO k VALUES (-5, 1)").await == found, "{read}");
+        one.batch_execute("ROLLBACK; DELETE FROM k WHERE id = -5").await?;
+    }
     // SET TRANSACTION, and a savepoint that is gone back to: what was read was read.
     other.batch_execute("BEGIN; SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; SAVEPOINT s; SELECT count(*) FROM t; ROLLBACK TO s; INSERT INTO u VALUES (10, 9, 9)").await?;
     one.batch_execute("INSERT INTO t VALUES (7, 7, 7)").await?;

@@ -22,6 +22,7 @@ mod join_order;
 mod joins;
 mod laterals;
 mod limits;
+mod many_first;
 mod not_in;
 mod offload;
 mod outer_joins;

@@ -21,6 +21,7 @@ use super::filters::PushDownFilterToGroups;
 use super::group_keys::EliminateKeysOfOthers;
 use super::laterals::DecorrelateLateral;
 use super::limits::PushDownLimitInRange;
+use super::many_first::SortsOfManyFirst;
 use super::not_in::DecorrelateNotIn;
 use super::outer_joins::EliminateOuterJoinBelowFunctions;
 use super::pieces::Pieces;
@@ -121,6 +122,7 @@ pub fn physical() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
         }
     }
     rules.push(Arc::new(TenonWindows));
+    rules.push(Arc::new(SortsOfManyFirst));
     rules.push(Arc::new(CollectedLists));
     rules.push(Arc::new(Pieces));
     rules.push(Arc::new(SpillInputs));

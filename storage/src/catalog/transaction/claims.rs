@@ -99,6 +99,8 @@ impl Transaction {
                 .filter(|segment| !known.contains(&segment.whole_id()));
             if let Some(error) = met(&new.cloned().collect::<Vec<_>>())? {
                 holder.leave_keys(oid);
+                // Who has read that the key was not there could not commit anyway, and is to try again.
+                let error = self.check_reads_of(oid, &current).err().unwrap_or(error);
                 return Ok(Claimed::Taken(error));
             }
         }

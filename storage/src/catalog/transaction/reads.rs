@@ -38,24 +38,28 @@ impl Transaction {
         if !self.changes_what_stays() {
             return Ok(());
         }
-        for oid in reads.tables() {
-            // Its own tables are read by nobody else.
-            let Some(base) = self.base.table_by_oid(oid) else {
-                continue;
-            };
-            let theirs = current.table_by_oid(oid).ok_or_else(StorageError::read_write)?;
-            if base.version() == theirs.version() {
-                continue;
-            }
-            if !Arc::ptr_eq(base.definition(), theirs.definition()) {
-                return Err(StorageError::read_write());
-            }
-            let changed = changed_rows(base, theirs, &self.database.moves())?;
-            if changed.iter().any(|rows| reads.would_read(oid, rows)) {
-                return Err(StorageError::read_write());
-            }
+        let mut tables = reads.tables().into_iter();
+        tables.try_for_each(|table| self.check_reads_of(table, current))
+    }
+
+    /// The same of one table.
+    pub(super) fn check_reads_of(&self, table: u32, current: &DatabaseState) -> Result<()> {
+        // Its own tables are read by nobody else.
+        let (Some(reads), Some(base)) = (&self.reads, self.base.table_by_oid(table)) else {
+            return Ok(());
+        };
+        let theirs = current.table_by_oid(table).ok_or_else(StorageError::read_write)?;
+        if base.version() == theirs.version() {
+            return Ok(());
         }
-        Ok(())
+        if !Arc::ptr_eq(base.definition(), theirs.definition()) {
+            return Err(StorageError::read_write());
+        }
+        let changed = changed_rows(base, theirs, &self.database.moves())?;
+        match changed.iter().any(|rows| reads.would_read(table, rows)) {
+            true => Err(StorageError::read_write()),
+            false => Ok(()),
+        }
     }
 
     /// Whether it changes more than temporary tables.

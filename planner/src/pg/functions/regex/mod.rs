@@ -23,9 +23,10 @@ pub(crate) use operator::operator;
 use crate::pg::error::Result;
 use ast::RegexNode;
 use flags::invalid;
+use parking_lot::Mutex;
 use regex_automata::dfa::onepass;
 use regex_automata::nfa::thompson;
-use regex_automata::nfa::thompson::pikevm::PikeVM;
+use regex_automata::nfa::thompson::pikevm::{self, PikeVM};
 use regex_automata::{Anchored, Input, MatchKind, meta};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -51,6 +52,8 @@ enum Engine {
     Extent {
         first: meta::Regex,
         all: Box<PikeVM>,
+        /// What a search needs, from the last one.
+        cache: Mutex<Option<pikevm::Cache>>,
         shortest: bool,
     },
     Back(Box<fancy_regex::Regex>),
@@ -127,6 +130,7 @@ impl Pattern {
         let engine = Engine::Extent {
             first,
             all: Box::new(all),
+            cache: Mutex::default(),
             shortest,
         };
         Ok(Pattern { engine, groups })
@@ -149,22 +153,29 @@ impl Pattern {
                 first.search_captures(&Input::new(text).range(from..), &mut found);
                 Ok(spans(&found))
             }
-            Engine::Extent { first, all, shortest } => {
+            Engine::Extent {
+                first,
+                all,
+                cache,
+                shortest,
+            } => {
                 let Some(start) = first.search(&Input::new(text).range(from..)).map(|found| found.start()) else {
                     return Ok(None);
                 };
-                let mut cache = all.create_cache();
+                let kept = cache.lock().take();
+                let mut own = kept.unwrap_or_else(|| all.create_cache());
                 let mut found = all.create_captures();
                 let here = Input::new(text).range(start..).anchored(Anchored::Yes);
                 if *shortest {
-                    all.search(&mut cache, &here.clone().earliest(true), &mut found);
+                    all.search(&mut own, &here.clone().earliest(true), &mut found);
                     let Some(end) = found.get_match().map(|found| found.end()) else {
                         return Ok(None);
                     };
-                    all.search(&mut cache, &here.range(start..end), &mut found);
+                    all.search(&mut own, &here.range(start..end), &mut found);
                 } else {
-                    all.search(&mut cache, &here, &mut found);
+                    all.search(&mut own, &here, &mut found);
                 }
+                *cache.lock() = Some(own);
                 Ok(spans(&found))
             }
             Engine::Back(back) => {
