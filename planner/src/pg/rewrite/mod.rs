@@ -43,7 +43,6 @@ mod sequences;
 mod spellings;
 mod subqueries;
 mod ties;
-mod unpadded;
 mod value_types;
 
 pub(crate) use apart::arguments;
@@ -158,7 +157,6 @@ impl VisitorMut for Rewriter {
             sequences::take_name(call);
         }
         spellings::respell(expr);
-        unpadded::cast(expr);
         nested::respell(expr);
         literals::type_literal(expr);
         ControlFlow::Continue(())
