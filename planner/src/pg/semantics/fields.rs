@@ -12,7 +12,6 @@ use datafusion::logical_expr::expr::{Cast, ScalarFunction};
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable};
 use std::sync::Arc;
-use tenon_storage::SqlType;
 
 /// The fields of operands, whose names are their places.
 #[derive(Debug)]
@@ -74,8 +73,8 @@ pub(crate) fn field(expr: &Expr, schema: &dyn ExprSchema) -> Result<FieldRef> {
         }
         Expr::AggregateFunction(_) | Expr::WindowFunction(_) => {
             let whole = own(expr)?;
-            return Ok(match resolve::one_of(expr, schema) {
-                Some(_) => resolve::with_type(whole, SqlType::Bpchar),
+            return Ok(match resolve::of_call(expr, schema) {
+                Some(of) => resolve::with_type(whole, of),
                 None => whole,
             });
         }

@@ -4,17 +4,23 @@
 //! - `operands`: the two sides of an operator, while names are bound;
 //! - `casts`: which of those in the text there are;
 //! - `neighbours`: expressions that get one type (IN, BETWEEN, CASE, COALESCE), before type coercion;
+//! - `arrays`: arrays among these;
 //! - `becoming`: values that become such of their neighbours' type;
 //! - `strings`: strings that get one type;
+//! - `quantified`: values and the items of arrays after ANY and ALL;
 //! - `results`: what aggregates and window functions give of strings;
+//! - `rows`: the columns of VALUES;
 //! - `sets`: the columns of UNION, INTERSECT, EXCEPT and of subqueries after IN.
 
+mod arrays;
 mod becoming;
 mod carried;
 mod casts;
 mod neighbours;
 mod operands;
+mod quantified;
 mod results;
+mod rows;
 mod sets;
 mod strings;
 
@@ -22,7 +28,7 @@ pub(crate) use becoming::to_points_in_time;
 pub(super) use carried::is_of_any_type;
 pub(super) use neighbours::{LiteralsTakeTypes, resolved};
 pub(crate) use operands::{operands, undefined, undefined_prefix};
-pub(super) use results::one_of;
+pub(super) use results::of_call;
 pub(crate) use strings::{is_blank, of_fields, with_type};
 
 use crate::pg::semantics::fields;

@@ -2,7 +2,9 @@
 
 use super::becoming::{become_of, becomes, nullif_of_moments};
 use super::carried::{mentions_enums, takes_enums};
-use super::{Group, casts, group, is_unknown, known, name, results, sets, strings, typed, undefined};
+use super::{
+    Group, arrays, casts, group, is_unknown, known, name, quantified, results, rows, sets, strings, typed, undefined,
+};
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
 use crate::pg::functions::{common, padded, text};
@@ -48,6 +50,7 @@ pub(in crate::pg::semantics) fn resolved(expr: Expr, schema: &DFSchema) -> Resul
 fn rewrite_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let node = match node {
         LogicalPlan::Union(union) => return sets::union(union),
+        LogicalPlan::Values(values) => return rows::values(values),
         LogicalPlan::RecursiveQuery(query) => {
             sets::recursion(&query)?;
             Transformed::no(LogicalPlan::RecursiveQuery(query))
@@ -130,7 +133,11 @@ fn is_candidate(expr: &Expr) -> bool {
         Expr::IsNotTrue(_) | Expr::IsNotFalse(_) | Expr::IsNotUnknown(_) => true,
         Expr::InList(_) | Expr::InSubquery(_) | Expr::Between(_) | Expr::Like(_) | Expr::Case(_) => true,
         Expr::ScalarFunction(call) => {
-            call.name() == "nullif" || of_one_type(call.name()).is_some() || OF_ITEMS.contains(&call.name())
+            call.name() == "nullif"
+                || of_one_type(call.name()).is_some()
+                || OF_ITEMS.contains(&call.name())
+                || call.name() == "make_array"
+                || quantified::operator(call.name()).is_some()
         }
         Expr::BinaryExpr(binary) => matches!(binary.op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom),
         _ => false,
@@ -228,17 +235,32 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             }
             let mut results: Vec<&mut Expr> = case.else_expr.as_deref_mut().into_iter().collect();
             results.extend(case.when_then_expr.iter_mut().map(|(_, then)| &mut **then));
-            let mut string = strings::unify(results, schema);
-            // Without ELSE it may be NULL, a literal.
-            if case.else_expr.is_none() {
-                string = string.map(|_| SqlType::Bpchar);
-            }
+            let string = strings::unify(results, schema);
+            let without = case.else_expr.is_none();
             match string.or(of.filter(|of| *of == SqlType::Json)) {
-                Some(of) => Transformed::yes(strings::as_type(Expr::Case(case), of)),
+                Some(of) => {
+                    let chosen = strings::as_type(Expr::Case(case), of);
+                    // Without ELSE it may be NULL, a literal.
+                    Transformed::yes(match without && strings::is_blank(of) {
+                        true => strings::as_type(chosen, SqlType::Bpchar),
+                        false => chosen,
+                    })
+                }
                 None => Transformed::new_transformed(Expr::Case(case), changed),
             }
         }
         Expr::ScalarFunction(mut call) => {
+            if call.name() == "make_array" {
+                let items = strings::items(&call.args, schema);
+                let array = Expr::ScalarFunction(call);
+                return Ok(match items {
+                    Some(of) => Transformed::yes(strings::as_type(array, of)),
+                    None => Transformed::no(array),
+                });
+            }
+            if let Some(op) = quantified::operator(call.name()) {
+                return quantified::compared(call, op, schema);
+            }
             let place = match of_one_type(call.name()) {
                 Some(name) => Place::Common(name),
                 None if call.name() == "nullif" => {
@@ -299,7 +321,10 @@ fn unify(exprs: Vec<&mut Expr>, schema: &DFSchema, place: Place) -> Result<(bool
             continue;
         }
         let Some(own) = known(expr, schema) else {
-            return Ok((beside_arrays(exprs, schema), None));
+            if let Place::Operator(op) = place {
+                arrays::meet(&exprs, schema, op)?;
+            }
+            return Ok((arrays::beside(exprs, schema), None));
         };
         found = Some(match found {
             None => own,
@@ -330,25 +355,6 @@ fn unify(exprs: Vec<&mut Expr>, schema: &DFSchema, place: Place) -> Result<(bool
         }
     }
     Ok((changed, found))
-}
-
-/// Gives literals the type of the arrays that they stand with; whether there were any.
-fn beside_arrays(exprs: Vec<&mut Expr>, schema: &DFSchema) -> bool {
-    let mut found: Option<SqlType> = None;
-    for expr in exprs.iter().filter(|expr| !is_unknown(expr)) {
-        let own = fields::field(expr, schema).ok();
-        match own.and_then(|own| SqlType::from_field(&own)) {
-            Some(own @ SqlType::Array(_)) if found.is_none_or(|found| found == own) => found = Some(own),
-            _ => return false,
-        }
-    }
-    let Some(found) = found else { return false };
-    let mut changed = false;
-    for expr in exprs.into_iter().filter(|expr| is_unknown(expr)) {
-        *expr = typed(std::mem::take(expr), found);
-        changed = true;
-    }
-    changed
 }
 
 /// The type that values of two have together.

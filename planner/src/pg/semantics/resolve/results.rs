@@ -7,10 +7,19 @@ use datafusion::logical_expr::expr::WindowFunctionDefinition;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
 use std::sync::Arc;
-use tenon_storage::SqlType;
+use tenon_storage::{ArrayType, SqlType};
 
-/// The type of the one value among others that a call gives, where blanks fill it.
-pub(in crate::pg::semantics) fn one_of(call: &Expr, schema: &dyn ExprSchema) -> Option<SqlType> {
+/// The type of what a call gives of values that blanks fill.
+pub(in crate::pg::semantics) fn of_call(call: &Expr, schema: &dyn ExprSchema) -> Option<SqlType> {
+    let given = given(call, schema)?;
+    Some(match given {
+        SqlType::CharOf(_) => SqlType::Bpchar,
+        other => other,
+    })
+}
+
+/// The same, with the length that is lost.
+fn given(call: &Expr, schema: &dyn ExprSchema) -> Option<SqlType> {
     let (name, args) = match call {
         Expr::AggregateFunction(call) => (call.func.name(), &call.params.args),
         Expr::WindowFunction(call) => match &call.fun {
@@ -19,22 +28,26 @@ pub(in crate::pg::semantics) fn one_of(call: &Expr, schema: &dyn ExprSchema) -> 
         },
         _ => return None,
     };
-    let first = args.first().filter(|_| gives_one(name))?;
-    own_type(first, schema).filter(|of| is_blank(*of))
+    let first = args.first().filter(|_| gives_them(name))?;
+    let own = own_type(first, schema).filter(|of| is_blank(*of))?;
+    Some(match name {
+        "array_agg" => SqlType::Array(ArrayType::of_items(own)),
+        _ => own,
+    })
 }
 
-fn gives_one(name: &str) -> bool {
+fn gives_them(name: &str) -> bool {
     matches!(
         name,
-        "min" | "max" | "first_value" | "last_value" | "nth_value" | "lag" | "lead" | "mode"
+        "array_agg" | "min" | "max" | "first_value" | "last_value" | "nth_value" | "lag" | "lead" | "mode"
     )
 }
 
-fn may_give_one(call: &Expr) -> bool {
+fn may_give_them(call: &Expr) -> bool {
     match call {
-        Expr::Alias(alias) => may_give_one(&alias.expr),
-        Expr::AggregateFunction(call) => gives_one(call.func.name()),
-        Expr::WindowFunction(call) => gives_one(call.fun.name()),
+        Expr::Alias(alias) => may_give_them(&alias.expr),
+        Expr::AggregateFunction(call) => gives_them(call.func.name()),
+        Expr::WindowFunction(call) => gives_them(call.fun.name()),
         _ => false,
     }
 }
@@ -52,13 +65,13 @@ pub(super) fn with_types(node: &LogicalPlan) -> Result<Option<LogicalPlan>> {
         ),
         _ => return Ok(None),
     };
-    if !calls.iter().any(may_give_one) {
+    if !calls.iter().any(may_give_them) {
         return Ok(None);
     }
     let schema = merge_schema(&node.inputs());
     let types: Vec<Option<SqlType>> = calls
         .iter()
-        .map(|call| one_of(&call.clone().unalias(), &schema))
+        .map(|call| given(&call.clone().unalias(), &schema))
         .collect();
     if types.iter().all(Option::is_none) {
         return Ok(None);
@@ -69,8 +82,15 @@ pub(super) fn with_types(node: &LogicalPlan) -> Result<Option<LogicalPlan>> {
         let (qualifier, name) = (column.relation.clone(), column.name.clone());
         match of {
             None => Expr::Column(column),
-            // Of which length they were is known here alone.
-            Some(of) => as_type(as_type(Expr::Column(column), of), SqlType::Bpchar).alias_qualified(qualifier, name),
+            Some(of) => {
+                let given = as_type(Expr::Column(column), of);
+                // Of which length they were is known here alone.
+                let shown = match of {
+                    SqlType::CharOf(_) => as_type(given, SqlType::Bpchar),
+                    _ => given,
+                };
+                shown.alias_qualified(qualifier, name)
+            }
         }
     });
     let projection = Projection::try_new(exprs.collect(), Arc::new(node.clone()))?;

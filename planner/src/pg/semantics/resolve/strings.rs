@@ -9,7 +9,7 @@ use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Cast, ScalarFunction};
 use datafusion::logical_expr::{Expr, lit, when};
 use std::sync::Arc;
-use tenon_storage::SqlType;
+use tenon_storage::{ArrayType, SqlType};
 
 /// The type of two strings beside each other. Of those that become each other it is the first; a `name` becomes no `char(n)`.
 pub(super) fn of_two(a: SqlType, b: SqlType) -> SqlType {
@@ -79,6 +79,16 @@ pub(super) fn unify(exprs: Vec<&mut Expr>, schema: &DFSchema) -> Option<SqlType>
         }
     }
     found
+}
+
+/// The type of an array of values of one `char(n)`.
+pub(super) fn items(values: &[Expr], schema: &DFSchema) -> Option<SqlType> {
+    let types = values.iter().filter(|value| !is_unknown(value));
+    let types: Vec<Option<SqlType>> = types.map(|value| own_type(value, schema)).collect();
+    match together(&types) {
+        Some(of @ SqlType::CharOf(_)) => Some(SqlType::Array(ArrayType::of_items(of))),
+        _ => None,
+    }
 }
 
 /// What says which type a value has.
