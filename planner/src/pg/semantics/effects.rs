@@ -22,7 +22,15 @@ impl AnalyzerRule for EffectsOfRows {
             LogicalPlan::SubqueryAlias(mut alias) => {
                 let wanted = does_something(&alias.input)?;
                 if wanted {
-                    alias.input = Arc::new(WholeRows::plan(Arc::unwrap_or_clone(alias.input)));
+                    alias.input = Arc::new(match Arc::unwrap_or_clone(alias.input) {
+                        // LATERAL is seen by its subquery, which stays outermost.
+                        LogicalPlan::Subquery(mut lateral) => {
+                            let rows = Arc::unwrap_or_clone(lateral.subquery);
+                            lateral.subquery = Arc::new(WholeRows::plan(rows));
+                            LogicalPlan::Subquery(lateral)
+                        }
+                        rows => WholeRows::plan(rows),
+                    });
                 }
                 Ok(Transformed::new_transformed(LogicalPlan::SubqueryAlias(alias), wanted))
             }

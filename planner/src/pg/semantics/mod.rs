@@ -111,10 +111,10 @@ pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
     rules.push(Arc::new(expansion::Expansion));
     rules.push(Arc::new(volatile_keys::VolatileKeysOnce));
     rules.push(Arc::new(intervals::IntervalsByLength));
+    rules.push(Arc::new(effects::EffectsOfRows));
     rules.push(Arc::new(correlated::Correlated));
     rules.push(Arc::new(sets::SetsInLists));
     rules.push(Arc::new(volatile_columns::VolatileColumnsLate));
-    rules.push(Arc::new(effects::EffectsOfRows));
     rules.push(Arc::new(limits::LimitsByValue));
     rules.push(Arc::new(own_names::NamesOfTheirOwn));
     rules.push(Arc::new(subqueries::SubqueriesAnywhere));
