@@ -46,6 +46,7 @@ mod ties;
 mod value_types;
 
 pub(crate) use apart::arguments;
+pub(crate) use arrays::GATHERED;
 pub(crate) use calls::VARIADIC;
 pub(crate) use distinct_from::{test_of, with_operators};
 pub(crate) use from::ROWS_FROM;
