@@ -108,7 +108,7 @@ impl ArrayType {
             SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..) => "numeric[]",
             SqlType::Name => "name[]",
             SqlType::Varchar | SqlType::VarcharOf(_) => "character varying[]",
-            SqlType::CharOf(_) => "character[]",
+            SqlType::CharOf(_) | SqlType::Bpchar => "character[]",
             SqlType::Date => "date[]",
             SqlType::Time | SqlType::TimeOf(_) => "time without time zone[]",
             SqlType::TimeTz | SqlType::TimeTzOf(_) => "time with time zone[]",

@@ -56,6 +56,8 @@ pub enum SqlType {
     Varchar,
     VarcharOf(u32),
     CharOf(u32),
+    /// `char(n)` values of any n beside each other, and strings beside them: stored with their blanks.
+    Bpchar,
     Date,
     Time,
     /// So many digits of the seconds.
@@ -103,7 +105,7 @@ const SCALARS: [SqlType; 28] = [
     SqlType::Text,
     SqlType::Name,
     SqlType::Varchar,
-    SqlType::CharOf(1),
+    SqlType::Bpchar,
     SqlType::Date,
     SqlType::Time,
     SqlType::TimeTz,
@@ -143,6 +145,7 @@ impl SqlType {
             | SqlType::Varchar
             | SqlType::VarcharOf(_)
             | SqlType::CharOf(_)
+            | SqlType::Bpchar
             | SqlType::Json => DataType::Utf8View,
             SqlType::Jsonb => DataType::LargeUtf8,
             SqlType::Date => DataType::Date32,
@@ -298,7 +301,7 @@ impl SqlType {
             SqlType::MacAddr8 => 774,
             SqlType::MacAddr => 829,
             SqlType::Inet => 869,
-            SqlType::CharOf(_) => 1042,
+            SqlType::CharOf(_) | SqlType::Bpchar => 1042,
             SqlType::Varchar | SqlType::VarcharOf(_) => 1043,
             SqlType::Date => 1082,
             SqlType::Time | SqlType::TimeOf(_) => 1083,
@@ -436,7 +439,7 @@ impl SqlType {
             SqlType::Text => "text",
             SqlType::Name => "name",
             SqlType::Varchar | SqlType::VarcharOf(_) => "character varying",
-            SqlType::CharOf(_) => "character",
+            SqlType::CharOf(_) | SqlType::Bpchar => "character",
             SqlType::Date => "date",
             SqlType::Time | SqlType::TimeOf(_) => "time",
             SqlType::TimeTz | SqlType::TimeTzOf(_) => "time with time zone",
@@ -527,6 +530,7 @@ impl fmt::Display for SqlType {
             SqlType::NumericWide(precision, scale) => write!(f, "numeric({precision},{scale})"),
             SqlType::VarcharOf(length) => write!(f, "character varying({length})"),
             SqlType::CharOf(length) => write!(f, "character({length})"),
+            SqlType::Bpchar => f.write_str("bpchar"),
             SqlType::BitOf(length) => write!(f, "bit({length})"),
             SqlType::VarBitOf(length) => write!(f, "bit varying({length})"),
             SqlType::Time => f.write_str("time without time zone"),
@@ -649,7 +653,8 @@ impl std::str::FromStr for SqlType {
             ("name", 0) => SqlType::Name,
             ("character varying" | "varchar", 0) => SqlType::Varchar,
             ("character varying" | "varchar", 1) => length(SqlType::VarcharOf)?,
-            ("character" | "char" | "bpchar", 0) => SqlType::CharOf(1),
+            ("character" | "char", 0) => SqlType::CharOf(1),
+            ("bpchar", 0) => SqlType::Bpchar,
             ("character" | "char" | "bpchar", 1) => length(SqlType::CharOf)?,
             ("date", 0) => SqlType::Date,
             ("time without time zone" | "time", 0) => SqlType::Time,

@@ -17,6 +17,7 @@ pub fn trials() -> Vec<Trial> {
         trial("foreign_keys::pairs", pairs),
         trial("foreign_keys::at_random", at_random),
         trial("foreign_keys::copy", copy),
+        trial("foreign_keys::partitioned", partitioned),
     ]
 }
 
@@ -138,6 +139,47 @@ async fn pairs() -> Result<()> {
     ensure!(met.is_err(), "the other did not wait: {met:?}");
     ensure!(outcome(&one, "COMMIT").await.is_empty());
     ensure!(of_other.await == "23503");
+    Ok(())
+}
+
+/// Of a partitioned table that is referenced, PostgreSQL's check takes rows that the transaction's snapshot does not show; of
+/// another one it does not.
+async fn partitioned() -> Result<()> {
+    let server = Server::start(&[])?;
+    let (one, other) = (server.connect().await?, server.connect().await?);
+    for (parted, deferred) in [(true, false), (true, true), (false, false)] {
+        one.batch_execute("DROP TABLE IF EXISTS c, p").await?;
+        one.batch_execute(match parted {
+            true => "CREATE TABLE p (id int PRIMARY KEY) PARTITION BY LIST (id); CREATE TABLE q PARTITION OF p DEFAULT",
+            false => "CREATE TABLE p (id int PRIMARY KEY)",
+        })
+        .await?;
+        let when = if deferred { "DEFERRABLE INITIALLY DEFERRED" } else { "" };
+        one.batch_execute(&format!("CREATE TABLE c (a int REFERENCES p {when})"))
+            .await?;
+        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM p";
+        one.batch_execute(begin).await?;
+        other.batch_execute("INSERT INTO p VALUES (1), (2)").await?;
+        let found = outcome(&one, "INSERT INTO c VALUES (1)").await;
+        if !parted {
+            ensure!(found == "23503", "{found}");
+            one.batch_execute("ROLLBACK").await?;
+            continue;
+        }
+        ensure!(found.is_empty(), "{found}");
+        ensure!(value(&one, "SELECT count(*) FROM p").await? == "0");
+        ensure!(outcome(&one, "COMMIT").await.is_empty());
+        ensure!(value(&one, "SELECT string_agg(a::text, ' ') FROM c").await? == "1");
+        // The row that was relied on goes before the commit.
+        one.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM c")
+            .await?;
+        other.batch_execute("INSERT INTO p VALUES (3)").await?;
+        one.batch_execute("INSERT INTO c VALUES (3)").await?;
+        other.batch_execute("DELETE FROM p WHERE id = 3").await?;
+        let found = outcome(&one, "COMMIT").await;
+        ensure!(found == "40001", "{found}");
+        one.batch_execute("ROLLBACK").await?;
+    }
     Ok(())
 }
 

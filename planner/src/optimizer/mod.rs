@@ -46,7 +46,7 @@ use crate::optimizer::spill::inputs::shielded;
 use crate::optimizer::spill::loops::looks_at_all_pairs;
 use crate::optimizer::spill::sliding::extents;
 use crate::optimizer::spill::turned::from_the_end;
-use crate::pg::nodes::{LimitPlanner, MaterializedPlanner, ProjectSetPlanner};
+use crate::pg::nodes::{LimitPlanner, MaterializedPlanner, ProjectSetPlanner, WholeRowsPlanner};
 use apply::ApplyPlanner;
 use dependencies::NeededColumns;
 use std::sync::Arc;
@@ -89,6 +89,7 @@ pub async fn physical(plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<d
         Arc::new(ProjectSetPlanner),
         Arc::new(ApplyPlanner),
         Arc::new(MaterializedPlanner),
+        Arc::new(WholeRowsPlanner),
         Arc::new(LimitPlanner),
     ])
     .create_physical_plan(plan, session)

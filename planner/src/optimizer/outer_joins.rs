@@ -50,13 +50,13 @@ impl OptimizerRule for EliminateOuterJoinBelowFunctions {
             LogicalPlan::Join(join) => return self.below_join(join, config),
             plan => return Ok(Transformed::no(plan)),
         };
-        let predicate = filter.predicate.clone();
-        filter.predicate = predicate.clone().transform_up(|expr| Ok(as_operators(expr)))?.data;
-        let rewritten = self.0.rewrite(LogicalPlan::Filter(filter), config)?;
-        rewritten.map_data(|plan| match plan {
-            LogicalPlan::Filter(filter) => Ok(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?)),
-            plan => Ok(plan),
-        })
+        let condition = filter.predicate.clone().transform_up(|expr| Ok(as_operators(expr)))?;
+        let inner = self.rejecting(&filter.input, &condition.data, config)?;
+        let changed = inner.is_some();
+        if let Some(inner) = inner {
+            filter.input = Arc::new(inner);
+        }
+        Ok(Transformed::new_transformed(LogicalPlan::Filter(filter), changed))
     }
 }
 

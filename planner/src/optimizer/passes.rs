@@ -37,7 +37,7 @@ fn of_analysis(rule: &str) -> Option<Kinds> {
             .or(Kinds::OUTER_REFERENCE)
             .or(Kinds::LATERAL)
             .or(Kinds::OUTER_JOIN),
-        "volatile_columns_late" => Kinds::VOLATILE,
+        "volatile_columns_late" | "effects_of_rows" => Kinds::VOLATILE,
         "limits_by_value" => Kinds::LIMIT,
         "names_of_their_own" => Kinds::SUBQUERY.or(Kinds::LATERAL),
         "subqueries_anywhere" => Kinds::SUBQUERY.or(Kinds::OUTER_REFERENCE),

@@ -120,7 +120,7 @@ pub fn parse_column_by<'a>(
             }
             Ok(Arc::new(builder.finish()))
         }
-        SqlType::Text | SqlType::Varchar => strings(sql_type, fields, Ok),
+        SqlType::Text | SqlType::Varchar | SqlType::Bpchar => strings(sql_type, fields, Ok),
         SqlType::Name => strings(sql_type, fields, |text| Ok(cut_name(text))),
         SqlType::VarcharOf(limit) => strings(sql_type, fields, |text| fit(text, limit, false, sql_type)),
         SqlType::CharOf(limit) => strings(sql_type, fields, |text| fit(text, limit, true, sql_type)),

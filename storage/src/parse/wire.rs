@@ -192,6 +192,7 @@ pub fn decode_column<'a>(
         | SqlType::Varchar
         | SqlType::VarcharOf(_)
         | SqlType::CharOf(_)
+        | SqlType::Bpchar
         | SqlType::Json => {
             let values = collect(fields, |bytes| decode_string(bytes, sql_type))?;
             Ok(Arc::new(StringViewArray::from_iter(values)))

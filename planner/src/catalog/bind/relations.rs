@@ -8,8 +8,7 @@ use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
 use crate::pg::functions::sets::{self, ONCE, ORDINALITY};
 use crate::pg::nodes::Materialized;
-use crate::pg::rewrite::ROWS_FROM;
-use crate::pg::rewrite::{call, displayed_name, repeated_name};
+use crate::pg::rewrite::{GATHERED, ROWS_FROM, call, displayed_name, repeated_name};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result};
@@ -367,6 +366,10 @@ fn renamed(
     let columns = plan.schema().columns();
     if alias.columns.len() > columns.len() {
         return Err(too_many(&fold(&alias.name), columns.len(), alias.columns.len()));
+    }
+    if alias.name.value == GATHERED && columns.len() > 1 {
+        let message = "subquery must return only one column";
+        return Err(to_datafusion(SqlError::new(state::SYNTAX_ERROR, message)));
     }
     let named = distinct(under_names(columns, &alias));
     let plan = LogicalPlanBuilder::from(plan).project(named)?.build()?;

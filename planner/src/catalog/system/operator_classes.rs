@@ -24,7 +24,7 @@ pub(super) fn default_of(of: SqlType) -> i64 {
         SqlType::Array(_) => 10000,
         SqlType::Bit | SqlType::BitOf(_) => 10002,
         SqlType::Bool => 10003,
-        SqlType::CharOf(_) => 10004,
+        SqlType::CharOf(_) | SqlType::Bpchar => 10004,
         SqlType::Bytea => 10006,
         SqlType::Float4 => 10012,
         SqlType::Inet | SqlType::Cidr => 10015,

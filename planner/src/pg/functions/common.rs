@@ -3,6 +3,7 @@
 
 use super::network::is_network;
 use super::one_type::result_of;
+use crate::pg::semantics::resolve;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, plan_err};
 use datafusion::functions::core;
@@ -90,7 +91,18 @@ impl ScalarUDFImpl for Common {
             Some(result) => result,
             None => self.return_type(&types)?,
         };
-        Ok(Arc::new(Field::new(self.name(), result, nullable)))
+        let field = Arc::new(Field::new(self.name(), result, nullable));
+        let string = match self.name() {
+            "nullif" => args
+                .arg_fields
+                .first()
+                .and_then(|first| resolve::of_fields(std::slice::from_ref(first))),
+            _ => resolve::of_fields(args.arg_fields),
+        };
+        Ok(match string {
+            Some(of) => resolve::with_type(field, of),
+            None => field,
+        })
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -76,10 +76,13 @@ fn in_place(query: &Query) -> Option<Box<Query>> {
     Some(gathered)
 }
 
+/// The name of the subquery whose column becomes an array.
+pub(crate) const GATHERED: &str = "\u{1}array";
+
 fn over_derived(query: Box<Query>) -> Box<Query> {
     let name = |text: &str| Ident::with_quote('"', text);
-    let value = Expr::CompoundIdentifier(vec![name("\u{1}array"), name("\u{1}item")]);
-    let from = select::alone(select::derived(query, "\u{1}array", &[name("\u{1}item")]));
+    let value = Expr::CompoundIdentifier(vec![name(GATHERED), name("\u{1}item")]);
+    let from = select::alone(select::derived(query, GATHERED, &[name("\u{1}item")]));
     let item = SelectItem::UnnamedExpr(call("array_agg", vec![value]));
     select::query(vec![item], vec![from], None)
 }

@@ -158,6 +158,14 @@ fn opposite(op: &BinaryOperator) -> Option<BinaryOperator> {
         BinaryOperator::LtEq => BinaryOperator::Gt,
         BinaryOperator::Gt => BinaryOperator::LtEq,
         BinaryOperator::GtEq => BinaryOperator::Lt,
+        BinaryOperator::PGLikeMatch => BinaryOperator::PGNotLikeMatch,
+        BinaryOperator::PGNotLikeMatch => BinaryOperator::PGLikeMatch,
+        BinaryOperator::PGILikeMatch => BinaryOperator::PGNotILikeMatch,
+        BinaryOperator::PGNotILikeMatch => BinaryOperator::PGILikeMatch,
+        BinaryOperator::PGRegexMatch => BinaryOperator::PGRegexNotMatch,
+        BinaryOperator::PGRegexNotMatch => BinaryOperator::PGRegexMatch,
+        BinaryOperator::PGRegexIMatch => BinaryOperator::PGRegexNotIMatch,
+        BinaryOperator::PGRegexNotIMatch => BinaryOperator::PGRegexIMatch,
         _ => return None,
     })
 }

@@ -43,10 +43,10 @@ mod sequences;
 mod spellings;
 mod subqueries;
 mod ties;
-mod unpadded;
 mod value_types;
 
 pub(crate) use apart::arguments;
+pub(crate) use arrays::GATHERED;
 pub(crate) use calls::VARIADIC;
 pub(crate) use distinct_from::{test_of, with_operators};
 pub(crate) use from::ROWS_FROM;
@@ -158,7 +158,6 @@ impl VisitorMut for Rewriter {
             sequences::take_name(call);
         }
         spellings::respell(expr);
-        unpadded::cast(expr);
         nested::respell(expr);
         literals::type_literal(expr);
         ControlFlow::Continue(())

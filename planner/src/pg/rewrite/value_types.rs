@@ -53,9 +53,8 @@ pub(super) fn typed_by_casts(column: &mut [&mut Expr]) -> bool {
     // Without its length, where not all have it.
     let of = match first {
         first if same => first,
-        DataType::Char(_) | DataType::Character(_) => {
-            DataType::Custom(ObjectName::from(vec![Ident::new("bpchar")]), vec![])
-        }
+        DataType::Char(_) | DataType::Character(_) => any_blanks(),
+        of if of == any_blanks() => of,
         DataType::Text => DataType::Text,
         _ => DataType::Varchar(None),
     };
@@ -110,7 +109,12 @@ fn is_string(of: &DataType) -> bool {
             | DataType::CharacterVarying(_)
             | DataType::Varchar(_)
             | DataType::Text
-    )
+    ) || *of == any_blanks()
+}
+
+/// `bpchar` of any length.
+fn any_blanks() -> DataType {
+    DataType::Custom(ObjectName::from(vec![Ident::new("bpchar")]), vec![])
 }
 
 /// `bit` of any length.

@@ -4,7 +4,7 @@ use super::fields;
 use super::{parse, times, to_integer, to_text};
 use crate::pg::error::{SqlError, SqlState};
 use crate::pg::errors::to_datafusion;
-use crate::pg::functions::{array, bits, enums, json, network, range, record, text};
+use crate::pg::functions::{array, bits, enums, json, network, padded, range, record, text};
 use crate::pg::numeric::convert;
 use crate::pg::types::type_oid;
 use datafusion::arrow::datatypes::DataType;
@@ -43,6 +43,20 @@ fn of_own_kind(cast: Cast, schema: &DFSchema, conventions: &Conventions) -> Resu
     let to = cast.field.data_type().clone();
     let keep = |cast| Ok(Transformed::no(Expr::Cast(cast)));
     let declared = SqlType::from_field(&cast.field);
+    if declared == Some(SqlType::Bpchar) && is_string(&to) {
+        let (_, own) = cast.expr.to_field(schema)?;
+        let expr = match is_string(&from) {
+            true => padded(*cast.expr, SqlType::from_field(&own)),
+            false => {
+                let text = Cast::new_from_field(cast.expr, Arc::new(SqlType::Text.field("", true)));
+                rewrite(text, schema, conventions)?.data
+            }
+        };
+        return Ok(Transformed::yes(Expr::Cast(Cast::new_from_field(
+            Box::new(expr),
+            cast.field,
+        ))));
+    }
     if let (Some(own), Some(wanted)) = (EnumType::of(&from), EnumType::of(&to))
         && own != wanted
         && own.oid == wanted.oid

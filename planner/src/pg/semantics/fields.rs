@@ -3,7 +3,7 @@
 //! DataFusion's own answer writes the name of every expression in an expression: for a chain of operators, time by the
 //! square of its length at each of its operators. Here operands stand as columns where their operator is asked for its type.
 
-use super::arithmetic;
+use super::{arithmetic, resolve};
 use crate::pg::errors::to_datafusion;
 use crate::pg::planning;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
@@ -57,6 +57,27 @@ pub(crate) fn field(expr: &Expr, schema: &dyn ExprSchema) -> Result<FieldRef> {
             })
         }
         Expr::Cast(Cast { expr, field }) => Expr::Cast(Cast::new_from_field(Box::new(stand_in(expr)?), field.clone())),
+        Expr::Case(case) => {
+            let whole = own(expr)?;
+            let results = case
+                .else_expr
+                .iter()
+                .chain(case.when_then_expr.iter().map(|(_, then)| then));
+            let results = results
+                .map(|result| field(result, schema))
+                .collect::<Result<Vec<_>>>()?;
+            return Ok(match resolve::of_fields(&results) {
+                Some(of) => resolve::with_type(whole, of),
+                None => whole,
+            });
+        }
+        Expr::AggregateFunction(_) | Expr::WindowFunction(_) => {
+            let whole = own(expr)?;
+            return Ok(match resolve::of_call(expr, schema) {
+                Some(of) => resolve::with_type(whole, of),
+                None => whole,
+            });
+        }
         other => return own(other),
     };
     shallow.to_field(&operands).map(|(_, field)| field)

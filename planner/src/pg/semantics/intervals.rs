@@ -116,7 +116,7 @@ fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             }
             let keys = of.columns().into_iter().map(Expr::Column).collect();
             let aggregate = Aggregate::try_new(input, keys, Vec::new())?;
-            return grouped(aggregate, of).map(Transformed::yes);
+            return LENGTHS.grouped(aggregate, of).map(Transformed::yes);
         }
         LogicalPlan::Distinct(Distinct::On(on)) => {
             let DistinctOn {
@@ -140,7 +140,7 @@ fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             let types: Vec<DataType> = keys.filter_map(|expr| fields::data_type(expr, &schema).ok()).collect();
             if plain && types.iter().any(is_interval) {
                 let of = aggregate.schema.clone();
-                return grouped(aggregate, of).map(Transformed::yes);
+                return LENGTHS.grouped(aggregate, of).map(Transformed::yes);
             }
             LogicalPlan::Aggregate(aggregate)
         }
@@ -152,59 +152,74 @@ fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
 }
 
-/// Groups by lengths, and gives each group one of its intervals, under the names that the groups had.
-fn grouped(aggregate: Aggregate, names: DFSchemaRef) -> Result<LogicalPlan> {
-    let Aggregate {
-        input,
-        group_expr,
-        aggr_expr,
-        ..
-    } = aggregate;
-    let (mut keys, mut firsts) = (Vec::new(), Vec::new());
-    let mut shown: Vec<Option<usize>> = Vec::new();
-    // A key that stands twice is one column.
-    let mut once = HashSet::new();
-    let group_expr = group_expr.into_iter().filter(|key| once.insert(key.clone()));
-    for (at, key) in group_expr.enumerate() {
-        if !is_interval(&fields::data_type(&key, input.schema())?) {
-            keys.push(key);
-            shown.push(None);
-            continue;
+/// Values that are equal, though they are shown apart.
+pub(super) struct Likeness {
+    /// Whether an expression has such values.
+    pub differs: fn(&Expr, &DFSchema) -> bool,
+    /// What is equal where they are.
+    pub key: fn(Expr) -> Expr,
+}
+
+const LENGTHS: Likeness = Likeness {
+    differs: |expr, schema| fields::data_type(expr, schema).is_ok_and(|of| is_interval(&of)),
+    key: length,
+};
+
+impl Likeness {
+    /// Groups by what is equal, and gives each group one of its values, under the names that the groups had.
+    pub(super) fn grouped(&self, aggregate: Aggregate, names: DFSchemaRef) -> Result<LogicalPlan> {
+        let Aggregate {
+            input,
+            group_expr,
+            aggr_expr,
+            ..
+        } = aggregate;
+        let (mut keys, mut firsts) = (Vec::new(), Vec::new());
+        let mut shown: Vec<Option<usize>> = Vec::new();
+        // A key that stands twice is one column.
+        let mut once = HashSet::new();
+        let group_expr = group_expr.into_iter().filter(|key| once.insert(key.clone()));
+        for (at, key) in group_expr.enumerate() {
+            if !(self.differs)(&key, input.schema()) {
+                keys.push(key);
+                shown.push(None);
+                continue;
+            }
+            let plain = key.clone().unalias();
+            keys.push((self.key)(plain.clone()).alias(format!("interval_length_{at}")));
+            shown.push(Some(firsts.len()));
+            let first = AggregateFunction::new_udf(
+                first_value_udaf(),
+                vec![plain],
+                false,
+                None,
+                Vec::new(),
+                Some(NullTreatment::RespectNulls),
+            );
+            firsts.push(Expr::AggregateFunction(first).alias(format!("interval_shown_{at}")));
         }
-        let plain = key.clone().unalias();
-        keys.push(length(plain.clone()).alias(format!("interval_length_{at}")));
-        shown.push(Some(firsts.len()));
-        let first = AggregateFunction::new_udf(
-            first_value_udaf(),
-            vec![plain],
-            false,
-            None,
-            Vec::new(),
-            Some(NullTreatment::RespectNulls),
-        );
-        firsts.push(Expr::AggregateFunction(first).alias(format!("interval_shown_{at}")));
+        let (groups, aggregates) = (keys.len(), aggr_expr.len());
+        let mut all = aggr_expr;
+        all.extend(firsts);
+        let made = Aggregate::try_new(input, keys, all)?;
+        let columns = made.schema.columns();
+        let outputs = (0..groups + aggregates).map(|at| {
+            let from = match shown.get(at).copied().flatten() {
+                Some(first) => groups + aggregates + first,
+                None => at,
+            };
+            let (qualifier, field) = names.qualified_field(at);
+            let column = columns[from].clone();
+            match column == Column::new(qualifier.cloned(), field.name()) {
+                true => Expr::Column(column),
+                false => Expr::Column(column).alias_qualified(qualifier.cloned(), field.name()),
+            }
+        });
+        let outputs: Vec<Expr> = outputs.collect();
+        LogicalPlanBuilder::from(LogicalPlan::Aggregate(made))
+            .project(outputs)?
+            .build()
     }
-    let (groups, aggregates) = (keys.len(), aggr_expr.len());
-    let mut all = aggr_expr;
-    all.extend(firsts);
-    let made = Aggregate::try_new(input, keys, all)?;
-    let columns = made.schema.columns();
-    let outputs = (0..groups + aggregates).map(|at| {
-        let from = match shown.get(at).copied().flatten() {
-            Some(first) => groups + aggregates + first,
-            None => at,
-        };
-        let (qualifier, field) = names.qualified_field(at);
-        let column = columns[from].clone();
-        match column == Column::new(qualifier.cloned(), field.name()) {
-            true => Expr::Column(column),
-            false => Expr::Column(column).alias_qualified(qualifier.cloned(), field.name()),
-        }
-    });
-    let outputs: Vec<Expr> = outputs.collect();
-    LogicalPlanBuilder::from(LogicalPlan::Aggregate(made))
-        .project(outputs)?
-        .build()
 }
 
 fn sorts(keys: Vec<Sort>, schema: &DFSchema) -> Result<Vec<Sort>> {

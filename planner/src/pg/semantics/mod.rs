@@ -12,12 +12,14 @@
 //! - conditions over no columns are computed at once: `constant_conditions`;
 //! - dates and times change their type by the session's zone: `times`;
 //! - intervals compare by their length: `intervals`;
+//! - blanks at the end of a `bpchar` do not count: `blanks`;
 //! - literals take the types of their neighbours: `resolve`;
 //! - lists that exclude each other say nothing of a null: `in_lists`;
 //! - a subquery's order goes where nobody sees it: `unseen_orders`;
 //! - correlated subqueries that are no joins are run row by row: `correlated`;
 //! - what correlates a subquery has names of its own: `own_names`;
 //! - functions that return sets: `sets`;
+//! - functions in FROM that do something are called: `effects`;
 //! - volatile functions are called after ORDER BY: `volatile_columns`; once for OVER and the column that is the same:
 //!   `volatile_keys`;
 //! - what a window function gives over frames that move is in no order: `sliding`;
@@ -27,11 +29,13 @@
 
 mod arithmetic;
 mod array_numbers;
+mod blanks;
 pub(crate) mod call_names;
 mod casts;
 mod coercion;
 mod constant_conditions;
 mod correlated;
+mod effects;
 mod expansion;
 pub(crate) mod fields;
 mod filtered;
@@ -88,6 +92,7 @@ pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(intervals::LiteralsBesideIntervals),
         Arc::new(DropImpliedEqualities),
         Arc::new(resolve::LiteralsTakeTypes),
+        Arc::new(blanks::BlanksAtEnds),
         Arc::new(array_numbers::NumbersInArrays),
         Arc::new(NumbersOfOneType),
         Arc::new(peers::FramesOfPeers),
@@ -106,6 +111,7 @@ pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
     rules.push(Arc::new(expansion::Expansion));
     rules.push(Arc::new(volatile_keys::VolatileKeysOnce));
     rules.push(Arc::new(intervals::IntervalsByLength));
+    rules.push(Arc::new(effects::EffectsOfRows));
     rules.push(Arc::new(correlated::Correlated));
     rules.push(Arc::new(sets::SetsInLists));
     rules.push(Arc::new(volatile_columns::VolatileColumnsLate));

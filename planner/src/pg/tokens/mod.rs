@@ -5,6 +5,7 @@ mod arrays;
 mod clauses;
 pub(crate) mod frames;
 pub(crate) mod joins;
+mod like;
 mod locks;
 pub(crate) mod merge;
 pub(crate) mod only;
@@ -22,6 +23,7 @@ pub(crate) fn repair(tokens: &mut Vec<TokenWithSpan>) {
     frames::mark(tokens);
     joins::parenthesize(tokens);
     joins::aliases(tokens);
+    like::as_operators(tokens);
     merge::mark(tokens);
     only::mark(tokens);
     sets::mark(tokens);

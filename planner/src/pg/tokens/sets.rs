@@ -15,6 +15,7 @@ pub(super) fn mark(tokens: &mut Vec<TokenWithSpan>) {
         return;
     }
     distinct(tokens);
+    parenthesize(tokens);
     let (mut depth, mut outer): (usize, Option<usize>) = (0, None);
     let mut at = 0;
     while at < tokens.len() {
@@ -47,6 +48,69 @@ pub(super) fn mark(tokens: &mut Vec<TokenWithSpan>) {
         }
         at += 1;
     }
+}
+
+/// `ROLLUP ((a + 1) * 2)`: to the parser the parentheses at the beginning of an element are all of it, so it gets others around.
+fn parenthesize(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = tokens.len();
+    while at > 0 {
+        at -= 1;
+        if !is(&tokens[at], &["ROLLUP", "CUBE", "SETS"]) {
+            continue;
+        }
+        let Some(open) = next(tokens, at).filter(|open| tokens[*open].token == Token::LParen) else {
+            continue;
+        };
+        let mut start = open;
+        while matches!(tokens[start].token, Token::LParen | Token::Comma) {
+            let Some(first) = next(tokens, start) else { break };
+            let Some(mut end) = end_of_element(tokens, first) else {
+                break;
+            };
+            if tokens[first].token == Token::LParen
+                && let Some(behind) = closing(tokens, first).and_then(|close| next(tokens, close))
+                && behind < end
+            {
+                let span = tokens[first].span;
+                let made = |token| TokenWithSpan { token, span };
+                tokens.insert(end, made(Token::RParen));
+                tokens.insert(first, made(Token::LParen));
+                end += 2;
+            }
+            start = end;
+        }
+    }
+}
+
+/// Where the parenthesis that opens is closed.
+fn closing(tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
+    let mut depth = 0;
+    (open..tokens.len()).find(|at| {
+        match tokens[*at].token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    })
+}
+
+/// The comma or parenthesis that ends an element of a list.
+fn end_of_element(tokens: &[TokenWithSpan], first: usize) -> Option<usize> {
+    let mut depth = 0;
+    (first..tokens.len()).find(|at| match tokens[*at].token {
+        Token::LParen => {
+            depth += 1;
+            false
+        }
+        Token::RParen if depth > 0 => {
+            depth -= 1;
+            false
+        }
+        Token::RParen => true,
+        Token::Comma => depth == 0,
+        _ => false,
+    })
 }
 
 fn distinct(tokens: &mut Vec<TokenWithSpan>) {

@@ -154,7 +154,7 @@ pub(crate) fn sql_type(declared: &Ast) -> Result<SqlType> {
         Ast::Custom(name, arguments) => {
             let word = last(name);
             let text = match (word.as_str(), arguments.is_empty()) {
-                ("unknown" | "citext" | "\"char\"" | "bpchar", true) => "text".to_string(),
+                ("unknown" | "citext" | "\"char\"", true) => "text".to_string(),
                 ("\"bit\"", true) => "bit".to_string(),
                 ("oid" | "xid" | "regclass" | "regtype" | "regproc", true) => "integer".to_string(),
                 ("serial" | "serial4" | "bigserial" | "serial8" | "smallserial" | "serial2", _) => {

@@ -89,6 +89,11 @@ fn drop_relation(session: &mut Session, schema: &str, name: &str, cascade: bool,
     for partition in snapshot.partitions_under(oid) {
         views.extend(readers(&snapshot, &partition.schema_name, &partition.name));
     }
+    let is_along = |schema: &str, view: &str| {
+        let own = snapshot.relation(schema, view).map(Relation::oid);
+        own.is_some_and(|own| along.contains(&own))
+    };
+    let (dropped, views): (Vec<_>, Vec<_>) = views.into_iter().partition(|(schema, view)| is_along(schema, view));
     let constraints = references::constraints_on(&snapshot, oid, along);
     let dependents = views.iter().map(|(_, view)| format!("view {view}"));
     let dependents: Vec<String> = dependents
@@ -99,6 +104,11 @@ fn drop_relation(session: &mut Session, schema: &str, name: &str, cascade: bool,
         return Err(depended_on(&format!("{kind} {name}"), &dependents));
     }
     references::drop_all(session, &constraints)?;
+    for (schema, view) in dropped {
+        if session.state().relation(&schema, &view).is_some() {
+            drop_relation(session, &schema, &view, cascade, along)?;
+        }
+    }
     drop_views(session, views)?;
     session.transaction()?.lock().drop_relation(schema, name)?;
     Ok(())
@@ -152,8 +162,9 @@ pub(super) async fn objects(
 ) -> Result<Outcome> {
     let tag = format!("DROP {kind}");
     session.check_writable(&tag)?;
-    let along = named(session, names);
-    for name in names {
+    let there = named(session, names);
+    let along: Vec<u32> = there.iter().flatten().copied().collect();
+    for (name, there) in names.iter().zip(there) {
         match kind {
             ObjectType::Table | ObjectType::View | ObjectType::MaterializedView | ObjectType::Sequence => {
                 let word = match kind {
@@ -164,6 +175,10 @@ pub(super) async fn objects(
                 };
                 let binder = session.binder();
                 let Some(found) = binder.names().existing(name)? else {
+                    // It has gone with what it was a part of, or depended on.
+                    if there.is_some() {
+                        continue;
+                    }
                     let last = name
                         .0
                         .last()
@@ -247,11 +262,11 @@ pub(super) async fn objects(
     Ok(Outcome::Command(tag))
 }
 
-/// The oids of the relations of these names that are there.
-fn named(session: &Session, names: &[ObjectName]) -> Vec<u32> {
+/// The oids of the relations of these names, where they are there.
+fn named(session: &Session, names: &[ObjectName]) -> Vec<Option<u32>> {
     let binder = session.binder();
     let found = |name| binder.names().existing(name).ok().flatten().map(Relation::oid);
-    names.iter().filter_map(found).collect()
+    names.iter().map(found).collect()
 }
 
 pub(super) async fn truncate(session: &mut Session, truncate: &Truncate) -> Result<Outcome> {

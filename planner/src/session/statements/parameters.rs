@@ -67,7 +67,8 @@ pub(super) fn plan(binder: &Binder, mut tree: ast::Statement, types: &[u32]) -> 
         other => other?,
     };
     let mut arrays = false;
-    for (at, field) in array_operands(&first)? {
+    let operands = array_operands(&first)?.into_iter().chain(beside_others(&first)?);
+    for (at, field) in operands {
         let open = matches!(types.get(at).copied().unwrap_or(0), 0 | 705) && !hints.certain.contains_key(&at);
         if open && at < count {
             known[at] = Some(field);
@@ -179,6 +180,39 @@ fn array_operands(plan: &LogicalPlan) -> Result<BTreeMap<usize, FieldRef>> {
                 Ok(TreeNodeRecursion::Continue)
             })
         })
+    });
+    walked.map_err(|error| from_datafusion(&error))?;
+    Ok(found)
+}
+
+/// The type of each parameter that stands as a column of a union's input: that of the same column of another.
+fn beside_others(plan: &LogicalPlan) -> Result<BTreeMap<usize, FieldRef>> {
+    let open = |input: &LogicalPlan, at: usize| match input {
+        LogicalPlan::Projection(projection) => match projection.expr.get(at)?.clone().unalias() {
+            logical_expr::Expr::Placeholder(open) => Some(index(&open.id)),
+            _ => None,
+        },
+        _ => None,
+    };
+    let mut found = BTreeMap::new();
+    let walked = plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Union(union) = node {
+            for at in 0..union.schema.fields().len() {
+                let own = |input: &Arc<LogicalPlan>| {
+                    let field = input.schema().fields().get(at)?;
+                    let said =
+                        open(input, at).is_none() && !matches!(field.data_type(), DataType::Null | DataType::Utf8);
+                    said.then(|| field.clone())
+                };
+                let Some(of) = union.inputs.iter().find_map(own) else {
+                    continue;
+                };
+                for id in union.inputs.iter().filter_map(|input| open(input, at).flatten()) {
+                    found.entry(id).or_insert_with(|| of.clone());
+                }
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
     });
     walked.map_err(|error| from_datafusion(&error))?;
     Ok(found)

@@ -43,6 +43,10 @@ struct Reliance {
     keys: Vec<(u32, Vec<ArrayRef>)>,
     /// That more rows are there than are listed.
     on_all: bool,
+    /// The same of rows that others have committed since the snapshot.
+    newer: Vec<(u32, Vec<ArrayRef>)>,
+    /// That they are there, more than are listed, in that version.
+    newer_all: Option<u64>,
 }
 
 /// Part of a transaction; what a savepoint goes back to.
@@ -132,6 +136,20 @@ impl Transaction {
         }
     }
 
+    /// What the transaction began with.
+    pub fn base(&self) -> &DatabaseState {
+        &self.base
+    }
+
+    /// The same of rows that others have committed to it since the snapshot, as `theirs` shows.
+    pub fn rely_on_newer_rows(&mut self, theirs: &TableVersion, index: u32, keys: Option<Vec<ArrayRef>>) {
+        let own = self.references.relied_on.entry(theirs.oid()).or_default();
+        match keys {
+            Some(keys) if rows(&keys) <= KEYS_MAX => own.newer.push((index, keys)),
+            _ => own.newer_all = Some(theirs.version()),
+        }
+    }
+
     /// Notes that a check relied on a table having no rows with these keys in these columns, whose types they have.
     pub fn rely_on_absence(&mut self, table: u32, columns: &[usize], keys: Option<Vec<ArrayRef>>) {
         let own = self.references.relied_on.entry(table).or_default();
@@ -196,6 +214,20 @@ impl Transaction {
                 continue;
             };
             let theirs = current.table_by_oid(*oid).ok_or_else(StorageError::serialization)?;
+            let newer_there = |(index, keys): &(u32, Vec<ArrayRef>)| -> Result<bool> {
+                let own = theirs.definition().all_indexes().find(|own| own.oid == *index);
+                let Some(own) = own else { return Ok(false) };
+                let found = theirs.locate(own, keys, self.database.budget())?;
+                Ok(found.iter().all(Option::is_some))
+            };
+            for newer in &reliance.newer {
+                if !newer_there(newer)? {
+                    return Err(StorageError::serialization());
+                }
+            }
+            if reliance.newer_all.is_some_and(|version| version != theirs.version()) {
+                return Err(StorageError::serialization());
+            }
             if base.version() == theirs.version() {
                 continue;
             }

@@ -392,7 +392,7 @@ fn goes(given: Type, own: Type) -> bool {
 /// As `pg_type` has it.
 fn category(of: Type) -> char {
     use SqlType::{Array, Bit, Bool, Cidr, Date, Enum, Float4, Float8, Inet, Int2, Int4, Int8, Interval, Multirange};
-    use SqlType::{CharOf, Name, Text, Time, TimeTz, Timestamp, TimestampTz, VarBit, Varchar, VarcharOf};
+    use SqlType::{Bpchar, CharOf, Name, Text, Time, TimeTz, Timestamp, TimestampTz, VarBit, Varchar, VarcharOf};
     use SqlType::{Numeric, NumericOf, NumericWide, Range};
     let Type::Of(of) = of else {
         return if of == Type::Open { 'P' } else { 'C' };
@@ -400,7 +400,7 @@ fn category(of: Type) -> char {
     match of {
         Bool => 'B',
         Int2 | Int4 | Int8 | Float4 | Float8 | Numeric | NumericOf(..) | NumericWide(..) => 'N',
-        Text | Name | Varchar | VarcharOf(_) | CharOf(_) => 'S',
+        Text | Name | Varchar | VarcharOf(_) | CharOf(_) | Bpchar => 'S',
         Date | Time | TimeTz | Timestamp | TimestampTz => 'D',
         Interval => 'T',
         Inet | Cidr => 'I',

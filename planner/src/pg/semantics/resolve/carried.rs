@@ -55,6 +55,13 @@ const OF_ANY_TYPE: &[&str] = &[
     "struct", "named_struct", "to_json", "to_jsonb", "to_text", "unnest",
 ];
 
+/// Whether a function takes values of any type, or is one of the server's own that a statement does not call.
+pub(in crate::pg::semantics) fn is_of_any_type(name: &str) -> bool {
+    // Those that stand for operators and syntax bear other names than a statement writes.
+    let is_own = !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    is_own || OF_ANY_TYPE.contains(&name) || name.starts_with("any_") || name.starts_with("all_")
+}
+
 /// 42883 for a function of other types over an enum.
 pub(super) fn takes_enums(expr: &Expr, schema: &DFSchema) -> Result<()> {
     let (name, args) = match expr {
@@ -63,9 +70,7 @@ pub(super) fn takes_enums(expr: &Expr, schema: &DFSchema) -> Result<()> {
         Expr::WindowFunction(call) => (call.fun.name(), &call.params.args),
         _ => return Ok(()),
     };
-    // Functions of the server's own, which stand for operators and syntax, bear other names than a statement writes.
-    let is_own = !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    if is_own || OF_ANY_TYPE.contains(&name) || name.starts_with("any_") || name.starts_with("all_") {
+    if is_of_any_type(name) {
         return Ok(());
     }
     let types: Vec<DataType> = args

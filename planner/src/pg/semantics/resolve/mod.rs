@@ -4,19 +4,32 @@
 //! - `operands`: the two sides of an operator, while names are bound;
 //! - `casts`: which of those in the text there are;
 //! - `neighbours`: expressions that get one type (IN, BETWEEN, CASE, COALESCE), before type coercion;
+//! - `arrays`: arrays among these;
 //! - `becoming`: values that become such of their neighbours' type;
+//! - `strings`: strings that get one type;
+//! - `quantified`: values and the items of arrays after ANY and ALL;
+//! - `results`: what aggregates and window functions give of strings;
+//! - `rows`: the columns of VALUES;
 //! - `sets`: the columns of UNION, INTERSECT, EXCEPT and of subqueries after IN.
 
+mod arrays;
 mod becoming;
 mod carried;
 mod casts;
 mod neighbours;
 mod operands;
+mod quantified;
+mod results;
+mod rows;
 mod sets;
+mod strings;
 
 pub(crate) use becoming::to_points_in_time;
+pub(super) use carried::is_of_any_type;
 pub(super) use neighbours::{LiteralsTakeTypes, resolved};
 pub(crate) use operands::{operands, undefined, undefined_prefix};
+pub(super) use results::of_call;
+pub(crate) use strings::{is_blank, of_fields, with_type};
 
 use crate::pg::semantics::fields;
 use crate::pg::types::type_oid;
@@ -85,7 +98,8 @@ fn group(of: SqlType) -> Group {
         | SqlType::Numeric
         | SqlType::NumericOf(..)
         | SqlType::NumericWide(..) => Group::Number,
-        SqlType::Text | SqlType::Name | SqlType::Varchar | SqlType::VarcharOf(_) | SqlType::CharOf(_) => Group::String,
+        SqlType::Text | SqlType::Name | SqlType::Varchar | SqlType::VarcharOf(_) => Group::String,
+        SqlType::CharOf(_) | SqlType::Bpchar => Group::String,
         SqlType::Date | SqlType::Timestamp | SqlType::TimestampTz => Group::Moment,
         SqlType::Time | SqlType::TimeTz => Group::Time,
         SqlType::Interval => Group::Interval,
@@ -143,7 +157,7 @@ fn typed(literal: Expr, to: SqlType) -> Expr {
             return Expr::Literal(ScalarValue::Utf8(Some(cut)), None);
         }
         // Blanks at its end do not count.
-        SqlType::CharOf(_) => {
+        SqlType::CharOf(_) | SqlType::Bpchar => {
             let bare = text.trim_end_matches(' ').to_string();
             return Expr::Literal(ScalarValue::Utf8(Some(bare)), None);
         }

@@ -2,7 +2,9 @@
 
 use super::becoming::{become_of, becomes, nullif_of_moments};
 use super::carried::{mentions_enums, takes_enums};
-use super::{Group, casts, group, is_unknown, known, name, sets, typed, undefined};
+use super::{
+    Group, arrays, casts, group, is_unknown, known, name, quantified, results, rows, sets, strings, typed, undefined,
+};
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
 use crate::pg::functions::{common, padded, text};
@@ -13,11 +15,9 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
 use datafusion::error::DataFusionError;
-use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
-use std::sync::Arc;
 use tenon_storage::SqlType;
 
 #[derive(Debug)]
@@ -50,6 +50,7 @@ pub(in crate::pg::semantics) fn resolved(expr: Expr, schema: &DFSchema) -> Resul
 fn rewrite_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let node = match node {
         LogicalPlan::Union(union) => return sets::union(union),
+        LogicalPlan::Values(values) => return rows::values(values),
         LogicalPlan::RecursiveQuery(query) => {
             sets::recursion(&query)?;
             Transformed::no(LogicalPlan::RecursiveQuery(query))
@@ -68,17 +69,24 @@ fn rewrite_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     if !touched {
-        return Ok(Transformed::no(node));
+        return Ok(match results::with_types(&node)? {
+            Some(typed) => Transformed::yes(typed),
+            None => Transformed::no(node),
+        });
     }
     let schema = merge_schema(&node.inputs());
-    named::map_expressions(node, |expr| {
+    let node = named::map_expressions(node, |expr| {
         expr.transform_up(|expr| {
             if enums {
                 takes_enums(&expr, &schema)?;
             }
             rewrite_expr(expr, &schema)
         })
-    })
+    })?;
+    match results::with_types(&node.data)? {
+        Some(typed) => Ok(Transformed::yes(typed)),
+        None => Ok(node),
+    }
 }
 
 /// Functions whose arguments get one type, as errors name them.
@@ -125,7 +133,11 @@ fn is_candidate(expr: &Expr) -> bool {
         Expr::IsNotTrue(_) | Expr::IsNotFalse(_) | Expr::IsNotUnknown(_) => true,
         Expr::InList(_) | Expr::InSubquery(_) | Expr::Between(_) | Expr::Like(_) | Expr::Case(_) => true,
         Expr::ScalarFunction(call) => {
-            call.name() == "nullif" || of_one_type(call.name()).is_some() || OF_ITEMS.contains(&call.name())
+            call.name() == "nullif"
+                || of_one_type(call.name()).is_some()
+                || OF_ITEMS.contains(&call.name())
+                || call.name() == "make_array"
+                || quantified::operator(call.name()).is_some()
         }
         Expr::BinaryExpr(binary) => matches!(binary.op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom),
         _ => false,
@@ -221,21 +233,52 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             if based {
                 changed |= unify(compared, schema, equal)?.0;
             }
-            match of == Some(SqlType::Json) {
-                true => Transformed::yes(as_json(Expr::Case(case))),
-                false => Transformed::new_transformed(Expr::Case(case), changed),
+            let mut results: Vec<&mut Expr> = case.else_expr.as_deref_mut().into_iter().collect();
+            results.extend(case.when_then_expr.iter_mut().map(|(_, then)| &mut **then));
+            let string = strings::unify(results, schema);
+            let without = case.else_expr.is_none();
+            match string.or(of.filter(|of| *of == SqlType::Json)) {
+                Some(of) => {
+                    let chosen = strings::as_type(Expr::Case(case), of);
+                    // Without ELSE it may be NULL, a literal.
+                    Transformed::yes(match without && strings::is_blank(of) {
+                        true => strings::as_type(chosen, SqlType::Bpchar),
+                        false => chosen,
+                    })
+                }
+                None => Transformed::new_transformed(Expr::Case(case), changed),
             }
         }
         Expr::ScalarFunction(mut call) => {
+            if call.name() == "make_array" {
+                let items = strings::items(&call.args, schema);
+                let array = Expr::ScalarFunction(call);
+                return Ok(match items {
+                    Some(of) => Transformed::yes(strings::as_type(array, of)),
+                    None => Transformed::no(array),
+                });
+            }
+            if let Some(op) = quantified::operator(call.name()) {
+                return quantified::compared(call, op, schema);
+            }
             let place = match of_one_type(call.name()) {
                 Some(name) => Place::Common(name),
-                None if call.name() == "nullif" => match nullif_of_moments(&call.args, schema)? {
-                    Some(compared) => return Ok(Transformed::yes(compared)),
-                    None => equal,
-                },
+                None if call.name() == "nullif" => {
+                    if let Some(compared) = strings::nullif(&call, schema)? {
+                        return Ok(Transformed::yes(compared));
+                    }
+                    match nullif_of_moments(&call.args, schema)? {
+                        Some(compared) => return Ok(Transformed::yes(compared)),
+                        None => equal,
+                    }
+                }
                 None => return Ok(Transformed::no(Expr::ScalarFunction(call))),
             };
             let (mut changed, of) = unify(call.args.iter_mut().collect(), schema, place)?;
+            let string = match place {
+                Place::Common(_) => strings::unify(call.args.iter_mut().collect(), schema),
+                Place::Operator(_) => None,
+            };
             // Before the function is one that takes no numerics beside other numbers.
             let numbers = crate::pg::numeric::unify::rewrite_expr(Expr::ScalarFunction(call), schema)?;
             changed |= numbers.transformed;
@@ -246,19 +289,13 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 call.func = original;
                 changed = true;
             }
-            match of == Some(SqlType::Json) {
-                true => Transformed::yes(as_json(expr)),
-                false => Transformed::new_transformed(expr, changed),
+            match string.or(of.filter(|of| *of == SqlType::Json)) {
+                Some(of) => Transformed::yes(strings::as_type(expr, of)),
+                None => Transformed::new_transformed(expr, changed),
             }
         }
         other => Transformed::no(other),
     })
-}
-
-/// What makes one value of json, whose type DataFusion forgets there.
-fn as_json(expr: Expr) -> Expr {
-    let field = Arc::new(SqlType::Json.field("", true));
-    Expr::Cast(Cast::new_from_field(Box::new(expr), field))
 }
 
 /// A test of a boolean, which alone it takes.
@@ -284,15 +321,26 @@ fn unify(exprs: Vec<&mut Expr>, schema: &DFSchema, place: Place) -> Result<(bool
             continue;
         }
         let Some(own) = known(expr, schema) else {
-            return Ok((beside_arrays(exprs, schema), None));
+            if let Place::Operator(op) = place {
+                arrays::meet(&exprs, schema, op)?;
+            }
+            return Ok((arrays::beside(exprs, schema), None));
         };
         found = Some(match found {
             None => own,
-            Some(earlier) => type_of_two(earlier, own).ok_or_else(|| apart(place, earlier, own))?,
+            Some(earlier) => match place {
+                Place::Common(_) => common_type(earlier, own),
+                Place::Operator(_) => type_of_two(earlier, own),
+            }
+            .ok_or_else(|| apart(place, earlier, own))?,
         });
     }
-    let wanted =
-        found.filter(|found| group(*found) != Group::String || matches!(found, SqlType::CharOf(_) | SqlType::Name));
+    let wanted = found.filter(|found| match found {
+        // A literal keeps its blanks beside it where it is not compared.
+        SqlType::CharOf(_) | SqlType::Bpchar => matches!(place, Place::Operator(_)),
+        SqlType::Name => true,
+        other => group(*other) != Group::String,
+    });
     let Some(wanted) = wanted else {
         return Ok((false, found));
     };
@@ -309,26 +357,15 @@ fn unify(exprs: Vec<&mut Expr>, schema: &DFSchema, place: Place) -> Result<(bool
     Ok((changed, found))
 }
 
-/// Gives literals the type of the arrays that they stand with; whether there were any.
-fn beside_arrays(exprs: Vec<&mut Expr>, schema: &DFSchema) -> bool {
-    let mut found: Option<SqlType> = None;
-    for expr in exprs.iter().filter(|expr| !is_unknown(expr)) {
-        let own = fields::field(expr, schema).ok();
-        match own.and_then(|own| SqlType::from_field(&own)) {
-            Some(own @ SqlType::Array(_)) if found.is_none_or(|found| found == own) => found = Some(own),
-            _ => return false,
-        }
+/// The type that values of two have together.
+pub(super) fn common_type(a: SqlType, b: SqlType) -> Option<SqlType> {
+    match group(a) == Group::String && group(b) == Group::String {
+        true => Some(strings::of_two(a, b)),
+        false => type_of_two(a, b),
     }
-    let Some(found) = found else { return false };
-    let mut changed = false;
-    for expr in exprs.into_iter().filter(|expr| is_unknown(expr)) {
-        *expr = typed(std::mem::take(expr), found);
-        changed = true;
-    }
-    changed
 }
 
-/// The type of two together.
+/// The type in which two are compared.
 pub(super) fn type_of_two(a: SqlType, b: SqlType) -> Option<SqlType> {
     let rank = |of: SqlType| match of {
         SqlType::Int2 | SqlType::Date => 0,
@@ -337,7 +374,7 @@ pub(super) fn type_of_two(a: SqlType, b: SqlType) -> Option<SqlType> {
         SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..) => 3,
         SqlType::Float4 => 4,
         SqlType::Float8 => 5,
-        SqlType::CharOf(_) => 0,
+        SqlType::CharOf(_) | SqlType::Bpchar => 0,
         SqlType::VarcharOf(_) | SqlType::Varchar | SqlType::VarBit | SqlType::Inet => 1,
         SqlType::Text => 2,
         _ => 0,

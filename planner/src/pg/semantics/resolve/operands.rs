@@ -77,7 +77,7 @@ fn is_shown(of: SqlType) -> bool {
 /// A varchar beside a `char(n)` is compared as one.
 fn blankless(expr: Expr, own: Option<SqlType>, other: Option<SqlType>) -> Expr {
     match (own, other) {
-        (Some(SqlType::Varchar | SqlType::VarcharOf(_)), Some(SqlType::CharOf(_))) => {
+        (Some(SqlType::Varchar | SqlType::VarcharOf(_)), Some(SqlType::CharOf(_) | SqlType::Bpchar)) => {
             string::rtrim().call(vec![expr, lit(" ")])
         }
         _ => expr,

@@ -1,7 +1,8 @@
 //! The columns of UNION, INTERSECT and EXCEPT, and of the subqueries after IN.
 
 use super::becoming::{become_of, becomes};
-use super::neighbours::{type_of_two, unmatched};
+use super::neighbours::{common_type, unmatched};
+use super::strings::{as_type, is_blank};
 use super::{Group, group, is_unknown, known, known_of, name, typed, undefined};
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
@@ -41,7 +42,9 @@ pub(super) fn within(mut within: InSubquery, schema: &DFSchema) -> Result<Transf
     let is_float = |of| matches!(of, SqlType::Float4 | SqlType::Float8);
     let is_numeric = |of| matches!(of, SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..));
     let value = match (own, asked) {
-        (SqlType::CharOf(_), SqlType::Varchar | SqlType::VarcharOf(_)) => trimmed(Expr::Column(column)),
+        (SqlType::CharOf(_) | SqlType::Bpchar, SqlType::Varchar | SqlType::VarcharOf(_)) => {
+            trimmed(Expr::Column(column))
+        }
         // A numeric and a float are compared as floats.
         _ if is_float(own) && is_numeric(asked) || is_numeric(own) && is_float(asked) => {
             within.expr = Box::new(cast(*within.expr, DataType::Float64));
@@ -77,7 +80,7 @@ pub(super) fn union(union: Union) -> Result<Transformed<LogicalPlan>> {
         let mut padded = false;
         for input in &union.inputs {
             if literal_column(input, at) {
-                alike &= input.schema().field(at).data_type().is_null();
+                alike = false;
                 continue;
             }
             let own = column_type(input, at);
@@ -86,14 +89,14 @@ pub(super) fn union(union: Union) -> Result<Transformed<LogicalPlan>> {
                 (None, Some(own)) => (found, first) = (Some(own), Some(own)),
                 (Some(earlier), Some(own)) => {
                     alike &= first == Some(own);
-                    found = Some(type_of_two(earlier, own).ok_or_else(|| unmatched("UNION", earlier, own))?);
+                    found = Some(common_type(earlier, own).ok_or_else(|| unmatched("UNION", earlier, own))?);
                 }
             }
-            padded |= matches!(own, Some(SqlType::CharOf(_)));
+            padded |= own.is_some_and(is_blank);
         }
         blanks.push(match first {
             Some(first) if padded && !alike && !other => Some(match first {
-                SqlType::CharOf(_) => Blanks::Never,
+                SqlType::CharOf(_) | SqlType::Bpchar => Blanks::Kept,
                 _ => Blanks::OfTexts,
             }),
             _ => None,
@@ -137,8 +140,8 @@ pub(super) fn union(union: Union) -> Result<Transformed<LogicalPlan>> {
 /// Which blanks at the end of strings count in a union of `char(n)` and others.
 #[derive(Clone, Copy, PartialEq)]
 enum Blanks {
-    /// The first is a `char(n)`, and so are all.
-    Never,
+    /// The first is a `char(n)` or `bpchar`, and so are all.
+    Kept,
     /// The first is a text or varchar, and so are all.
     OfTexts,
 }
@@ -151,11 +154,12 @@ fn with_blanks(input: Arc<LogicalPlan>, blanks: &[Option<Blanks>]) -> Result<Arc
         };
         let (qualifier, name) = (column.relation.clone(), column.name.clone());
         let column = Expr::Column(column);
-        let of_char = matches!(column_type(&input, at), Some(SqlType::CharOf(_)));
-        let value = match (of_char, blanks) {
-            (true, _) => text::unpadded().call(vec![column]),
-            (false, Blanks::Never) => trimmed(column),
-            (false, Blanks::OfTexts) => return column,
+        let own = column_type(&input, at);
+        let value = match (blanks, own) {
+            (Blanks::Kept, _) => as_type(column, SqlType::Bpchar),
+            (Blanks::OfTexts, Some(SqlType::CharOf(_))) => text::unpadded().call(vec![column]),
+            (Blanks::OfTexts, Some(SqlType::Bpchar)) => trimmed(column),
+            (Blanks::OfTexts, _) => return column,
         };
         value.alias_qualified(qualifier, name)
     });

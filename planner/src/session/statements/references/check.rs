@@ -101,13 +101,44 @@ impl Constraint {
 
     /// Keys of the referencing table that the referenced one does not have. What was found is told to the transaction.
     fn missing_keys(&self, transaction: Option<&mut Transaction>, keys: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
+        let missing = |found: &keys::Found| {
+            let missing = (0..found.is_there.len()).filter(|row| !found.is_there[*row]);
+            missing.map(|row| row as u32).collect::<Vec<_>>()
+        };
         let found = self.in_parent(&keys)?;
-        if let Some(transaction) = transaction {
-            let known = self.index_keys(&keys, &found.distinct)?;
-            transaction.rely_on_rows(self.parent.oid(), self.key.index, known);
+        let mut left = keys::pick(&keys, &missing(&found))?;
+        let Some(transaction) = transaction else {
+            return Ok(left);
+        };
+        let known = self.index_keys(&keys, &found.distinct)?;
+        transaction.rely_on_rows(self.parent.oid(), self.key.index, known);
+        if let Some(newer) = self.newer_parent(transaction)
+            && left.first().is_some_and(|keys| !keys.is_empty())
+        {
+            let mut found = keys::find(&newer, &self.columns, &self.forms, &left, &self.budget)?;
+            // Those that the snapshot had as well, this transaction has taken away.
+            if let Some(base) = transaction.base().table_by_oid(self.parent.oid()) {
+                let before = keys::find(base, &self.columns, &self.forms, &left, &self.budget)?;
+                found.distinct.retain(|row| !before.is_there[*row as usize]);
+                let is_new = found.is_there.iter().zip(&before.is_there);
+                found.is_there = is_new.map(|(now, before)| *now && !before).collect();
+            }
+            if !found.distinct.is_empty() {
+                let known = self.index_keys(&left, &found.distinct)?;
+                transaction.rely_on_newer_rows(&newer, self.key.index, known);
+            }
+            left = keys::pick(&left, &missing(&found))?;
         }
-        let missing = (0..found.is_there.len()).filter(|row| !found.is_there[*row]);
-        keys::pick(&keys, &missing.map(|row| row as u32).collect::<Vec<_>>())
+        Ok(left)
+    }
+
+    /// A partitioned table that is referenced as others have committed it since the snapshot: there PostgreSQL takes rows that
+    /// the snapshot does not show (`RI_FKey_check`).
+    fn newer_parent(&self, transaction: &Transaction) -> Option<Arc<TableVersion>> {
+        self.parent.definition().partitioning.as_ref()?;
+        let newest = transaction.database().snapshot();
+        let newer = newest.table_by_oid(self.parent.oid())?;
+        Arc::ptr_eq(newer.definition(), self.parent.definition()).then(|| newer.clone())
     }
 
     /// Some of the keys as the referenced index has them; None where they are too many or of other types.

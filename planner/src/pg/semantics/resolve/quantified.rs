@@ -1,0 +1,55 @@
+//! `x op ANY (array)` and `x op ALL (array)`: whether there is such an operator of the value and the items, and in which type they
+//! are compared.
+
+use super::becoming::{become_of, becomes};
+use super::strings::as_type;
+use super::{group, known, undefined};
+use crate::pg::semantics::fields;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::expr::ScalarFunction;
+use tenon_storage::{ArrayType, SqlType};
+
+/// The operator that a function compares by.
+pub(super) fn operator(function: &str) -> Option<&'static str> {
+    let of = function
+        .strip_prefix("any_")
+        .or_else(|| function.strip_prefix("all_"))?;
+    Some(match of {
+        "eq" => "=",
+        "ne" => "<>",
+        "lt" => "<",
+        "le" => "<=",
+        "gt" => ">",
+        "ge" => ">=",
+        _ => return None,
+    })
+}
+
+pub(super) fn compared(mut call: ScalarFunction, op: &str, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let [value, items] = call.args.as_mut_slice() else {
+        return Ok(Transformed::no(Expr::ScalarFunction(call)));
+    };
+    let array = fields::field(items, schema)
+        .ok()
+        .and_then(|field| SqlType::from_field(&field));
+    let (Some(own), Some(SqlType::Array(of))) = (known(value, schema), array) else {
+        return Ok(Transformed::no(Expr::ScalarFunction(call)));
+    };
+    let item = of.element().unlimited();
+    if group(own) != group(item) {
+        return Err(undefined(op, Some(own), Some(item)));
+    }
+    let changed = if becomes(own, item) {
+        *value = become_of(std::mem::take(value), own, item);
+        true
+    } else if becomes(item, own) && own == SqlType::TimestampTz {
+        let wanted = SqlType::Array(ArrayType::of_items(own).with_dimensions(of.dimensions()));
+        *items = as_type(std::mem::take(items), wanted);
+        true
+    } else {
+        false
+    };
+    Ok(Transformed::new_transformed(Expr::ScalarFunction(call), changed))
+}
