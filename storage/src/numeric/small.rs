@@ -199,7 +199,7 @@ pub(super) fn of_digits(
         ..=4 => digits
             .fold(0_u64, |value, digit| value * 10_000 + u64::from(digit))
             .into(),
-        ..=9 => digits.fold(0_u128, |value, digit| value * 10_000 + u128::from(digit)),
+        5..=9 => digits.fold(0_u128, |value, digit| value * 10_000 + u128::from(digit)),
         _ => return None,
     };
     let shift = scale as i32 - behind;

@@ -97,7 +97,10 @@ fn by_groups(last: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         input = Arc::new(RepartitionExec::try_new(input, by_keys)?);
     }
     let of_key = PhysicalSortExpr::new_default;
-    let order = keys.into_iter().map(of_key).chain(wanted.iter().cloned());
+    let mut order = promised(last, &keys);
+    let known: Vec<_> = order.iter().map(|key| Arc::clone(&key.expr)).collect();
+    order.extend(keys.into_iter().filter(|key| !known.contains(key)).map(of_key));
+    let order = order.into_iter().chain(wanted.iter().cloned());
     let order = LexOrdering::new(order.chain([of_key(Arc::new(number))]));
     let order = order.ok_or_else(|| internal_datafusion_err!("a number of rows is missing"))?;
     let input: Arc<dyn ExecutionPlan> =
@@ -116,6 +119,16 @@ fn by_groups(last: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         schema,
     )?;
     Ok((found.schema() == last.schema()).then(|| Arc::new(found) as _))
+}
+
+/// The order by group keys that what is above an aggregation may rely on.
+fn promised(last: &AggregateExec, keys: &[Arc<dyn PhysicalExpr>]) -> Vec<PhysicalSortExpr> {
+    let order = last.properties().output_ordering().into_iter().flatten();
+    let of_key = |sorted: &PhysicalSortExpr| {
+        let at = sorted.expr.downcast_ref::<Column>()?.index();
+        Some(PhysicalSortExpr::new(Arc::clone(keys.get(at)?), sorted.options))
+    };
+    order.map_while(of_key).collect()
 }
 
 /// The first step of an aggregation in two, below what spreads its groups.
