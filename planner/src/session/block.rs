@@ -132,6 +132,13 @@ impl Session {
         }
     }
 
+    pub(super) fn failed_transaction() -> SqlError {
+        SqlError::new(
+            state::IN_FAILED_SQL_TRANSACTION,
+            "current transaction is aborted, commands ignored until end of transaction block",
+        )
+    }
+
     /// The wire saw an error outside `execute`: while rows were streamed, or in a COPY.
     pub fn fail_transaction(&mut self) {
         match &self.block {

@@ -38,7 +38,7 @@ pub use prepare::Prepared;
 pub use texts::Known;
 pub use watched::{Execution, Sent};
 
-use crate::pg::error::{Result, SqlError, state};
+use crate::pg::error::Result;
 use crate::pg::functions::sequence::Taken;
 use crate::pg::identity::{Acting, Identity};
 use crate::pg::outcome::ColumnDesc;
@@ -373,13 +373,6 @@ impl Session {
     /// The session's schema for temporary tables.
     pub(crate) fn temporary_schema(&self) -> String {
         format!("pg_temp_{}", self.number)
-    }
-
-    fn failed_transaction() -> SqlError {
-        SqlError::new(
-            state::IN_FAILED_SQL_TRANSACTION,
-            "current transaction is aborted, commands ignored until end of transaction block",
-        )
     }
 }
 

@@ -53,7 +53,7 @@ enum Engine {
         first: meta::Regex,
         all: Box<PikeVM>,
         /// What a search needs, from the last one.
-        cache: Mutex<Option<pikevm::Cache>>,
+        cache: Box<Mutex<Option<pikevm::Cache>>>,
         shortest: bool,
     },
     Back(Box<fancy_regex::Regex>),
@@ -130,7 +130,7 @@ impl Pattern {
         let engine = Engine::Extent {
             first,
             all: Box::new(all),
-            cache: Mutex::default(),
+            cache: Box::default(),
             shortest,
         };
         Ok(Pattern { engine, groups })

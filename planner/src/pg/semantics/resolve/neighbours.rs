@@ -50,7 +50,14 @@ pub(in crate::pg::semantics) fn resolved(expr: Expr, schema: &DFSchema) -> Resul
 fn rewrite_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let node = match node {
         LogicalPlan::Union(union) => return sets::union(union),
-        LogicalPlan::Values(values) => return rows::values(values),
+        LogicalPlan::Values(values) => {
+            let columns = rows::values(values)?;
+            let own = rewrite_expressions(columns.data)?;
+            return Ok(Transformed::new_transformed(
+                own.data,
+                columns.transformed || own.transformed,
+            ));
+        }
         LogicalPlan::RecursiveQuery(query) => {
             sets::recursion(&query)?;
             Transformed::no(LogicalPlan::RecursiveQuery(query))
@@ -58,10 +65,13 @@ fn rewrite_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         LogicalPlan::Join(join) => sets::blankless(join)?,
         node => Transformed::no(node),
     };
-    if node.transformed {
-        return Ok(node);
+    match node.transformed {
+        true => Ok(node),
+        false => rewrite_expressions(node.data),
     }
-    let node = node.data;
+}
+
+fn rewrite_expressions(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let enums = mentions_enums(&node)?;
     let mut touched = enums;
     node.apply_expressions(|expr| {

@@ -65,7 +65,9 @@ fn as_in_numerics() {
         let filter = rng.random::<bool>().then_some(&filter);
         let kind = KINDS[round % KINDS.len()];
         let mut plain = moments::groups(kind);
-        plain.update_batch(&[values.clone()], &groups, filter, total).unwrap();
+        plain
+            .update_batch(std::slice::from_ref(&values), &groups, filter, total)
+            .unwrap();
         let plain = plain.evaluate(EmitTo::All).unwrap();
         // In two parts, one of them row by row.
         let own = || Box::new(Groups::new(kind, scale));
@@ -102,7 +104,7 @@ fn windows_take_values_back() {
         let (values, scale) = column(&mut rng, rows);
         let kind = KINDS[round % KINDS.len()];
         let mut moving = One::new(kind, scale);
-        moving.update_batch(&[values.clone()]).unwrap();
+        moving.update_batch(std::slice::from_ref(&values)).unwrap();
         let left = rng.random_range(0..rows);
         moving.retract_batch(&[values.slice(0, left)]).unwrap();
         let mut fresh = moments::groups(kind);
