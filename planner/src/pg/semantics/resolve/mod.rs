@@ -14,6 +14,7 @@
 
 mod arrays;
 mod becoming;
+mod booleans;
 mod carried;
 mod casts;
 mod neighbours;

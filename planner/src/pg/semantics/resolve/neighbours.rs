@@ -1,6 +1,7 @@
 //! Expressions that get one type together: a rule before type coercion.
 
 use super::becoming::{become_of, becomes, nullif_of_moments};
+use super::booleans::{not_boolean, tested};
 use super::carried::{mentions_enums, takes_enums};
 use super::{
     Group, arrays, casts, group, is_unknown, known, name, quantified, results, rows, sets, strings, typed, undefined,
@@ -306,21 +307,6 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         other => Transformed::no(other),
     })
-}
-
-/// A test of a boolean, which alone it takes.
-fn tested(inner: Box<Expr>, schema: &DFSchema, test: &str, make: fn(Box<Expr>) -> Expr) -> Result<Transformed<Expr>> {
-    if let Some(of) = known(&inner, schema).filter(|of| group(*of) != Group::Bool) {
-        return Err(not_boolean(test, of));
-    }
-    let literal = is_unknown(&inner);
-    let inner = if literal { typed(*inner, SqlType::Bool) } else { *inner };
-    Ok(Transformed::new_transformed(make(Box::new(inner)), literal))
-}
-
-fn not_boolean(place: &str, of: SqlType) -> DataFusionError {
-    let message = format!("argument of {place} must be type boolean, not type {}", name(Some(of)));
-    to_datafusion(SqlError::new(state::DATATYPE_MISMATCH, message))
 }
 
 /// Gives literals the type of the others; whether there were any, and that type where all others have one.
