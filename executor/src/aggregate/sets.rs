@@ -32,7 +32,7 @@ pub async fn of_all_sets(
     let [first, others @ ..] = sets.as_slice() else {
         return internal_err!("grouping by no set");
     };
-    // Each with how many of what is made come of it.
+    // From the finest on: what a set is put together from is there.
     let mut made: Vec<(&GroupingSet, Vec<Partial>)> = vec![(*first, finest)];
     for set in others {
         let groups = |partials: &[Partial]| partials.iter().map(|partial| partial.groups).sum::<usize>();

@@ -50,7 +50,7 @@ impl PhysicalOptimizerRule for SortsOfManyFirst {
     }
 }
 
-/// A sort of all rows, of which the first go on; None where a heap is the shorter way.
+/// The sort of all rows; None where a heap is the shorter way.
 fn whole(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(kept) = sort.fetch().filter(|kept| *kept > HEAP_ROWS_MIN) else {
         return Ok(None);
@@ -64,9 +64,14 @@ fn whole(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if is_shorter {
         return Ok(None);
     }
+    Ok(Some(first_of_all(sort, kept)))
+}
+
+/// A sort of all rows, of which so many go on.
+pub(super) fn first_of_all(sort: &SortExec, kept: usize) -> Arc<dyn ExecutionPlan> {
     let all: Arc<dyn ExecutionPlan> = Arc::new(sort.with_fetch(None));
-    Ok(Some(match all.output_partitioning().partition_count() {
+    match all.output_partitioning().partition_count() {
         1 => Arc::new(GlobalLimitExec::new(all, 0, Some(kept))),
         _ => Arc::new(LocalLimitExec::new(all, kept)),
-    }))
+    }
 }

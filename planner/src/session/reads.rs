@@ -1,15 +1,14 @@
 //! What the session's serializable transaction reads: noted as its plans are made, held against what others have changed when
 //! it commits.
 
+use super::plan_cache::each_table;
 use super::{Isolation, Session};
 use crate::pg::error::Result;
 use datafusion::common::Result as DataFusionResult;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::datasource::{ViewTable, source_as_provider};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use std::sync::Arc;
-use tenon_executor::scan::{ReadLog, SegmentTable};
+use tenon_executor::scan::ReadLog;
 
 impl Session {
     /// Has the transaction of the statement that begins rely on what it reads, if it is serializable.
@@ -49,7 +48,7 @@ impl Noted {
             return Ok(Self(None));
         };
         let mut tables = Vec::new();
-        collect(plan, &mut tables)?;
+        each_table(plan, &mut |table| tables.push(table.oid()))?;
         Ok(Self(Some((log, tables))))
     }
 
@@ -59,19 +58,4 @@ impl Noted {
             tables.into_iter().for_each(|table| log.note_unless_known(table));
         }
     }
-}
-
-fn collect(plan: &LogicalPlan, tables: &mut Vec<u32>) -> DataFusionResult<()> {
-    plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node {
-            let provider = source_as_provider(&scan.source)?;
-            if let Some(table) = provider.downcast_ref::<SegmentTable>() {
-                tables.push(table.table().oid());
-            } else if let Some(view) = provider.downcast_ref::<ViewTable>() {
-                collect(view.logical_plan(), tables)?;
-            }
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(())
 }

@@ -6,6 +6,7 @@
 //! A sort that keeps its first rows alone holds these in memory. Where they are many, it sorts all of them.
 
 use super::turned::up_to;
+use crate::optimizer::many_first::first_of_all;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, internal_datafusion_err};
@@ -15,7 +16,6 @@ use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
@@ -178,9 +178,5 @@ fn numbered(input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
 /// A sort of all rows, of which the first go on; None where it keeps few.
 fn whole(sort: &SortExec) -> Option<Arc<dyn ExecutionPlan>> {
     let kept = sort.fetch().filter(|kept| *kept > KEPT_ROWS_MAX)?;
-    let all: Arc<dyn ExecutionPlan> = Arc::new(sort.with_fetch(None));
-    Some(match all.output_partitioning().partition_count() {
-        1 => Arc::new(GlobalLimitExec::new(all, 0, Some(kept))),
-        _ => Arc::new(LocalLimitExec::new(all, kept)),
-    })
+    Some(first_of_all(sort, kept))
 }

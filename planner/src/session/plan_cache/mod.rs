@@ -18,8 +18,8 @@ use crate::optimizer::execution::{fresh, shares_state};
 use crate::optimizer::few;
 use crate::pg::settings::Settings;
 use crate::session::plan_cache::movable::Movable;
-use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result as DataFusionResult, ScalarValue};
 use datafusion::datasource::{ViewTable, source_as_provider};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Weak};
 use tenon_executor::scan::SegmentTable;
-use tenon_storage::{DatabaseState, analyze_count};
+use tenon_storage::{DatabaseState, TableVersion, analyze_count};
 
 /// Plans kept by all sessions together.
 const PLANS_MAX: usize = 1024;
@@ -164,23 +164,30 @@ impl Basis {
 
 /// Tables that a plan reads, with those of its views and subqueries.
 fn collect(plan: &LogicalPlan, tables: &mut Vec<(String, String, u64)>) -> Option<()> {
+    let mut note = |table: &Arc<TableVersion>| {
+        let schema = table.definition().schema_name.clone();
+        tables.push((schema, table.name().to_owned(), table.version()));
+    };
+    each_table(plan, &mut note).ok().filter(|known| *known).map(drop)
+}
+
+/// Has each table seen that a plan reads, with those of its views and subqueries. False: it reads others than these, too.
+pub(super) fn each_table(plan: &LogicalPlan, see: &mut dyn FnMut(&Arc<TableVersion>)) -> DataFusionResult<bool> {
     let mut known = true;
-    let walked = plan.apply_with_subqueries(|node| {
+    plan.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node {
             let provider = source_as_provider(&scan.source)?;
             if let Some(table) = provider.downcast_ref::<SegmentTable>() {
-                let table = table.table();
-                let definition = table.definition();
-                tables.push((definition.schema_name.clone(), table.name().to_owned(), table.version()));
+                see(table.table());
             } else if let Some(view) = provider.downcast_ref::<ViewTable>() {
-                known &= collect(view.logical_plan(), tables).is_some();
+                known &= each_table(view.logical_plan(), see)?;
             } else {
                 known = false;
             }
         }
         Ok(TreeNodeRecursion::Continue)
-    });
-    (known && walked.is_ok()).then_some(())
+    })?;
+    Ok(known)
 }
 
 /// A promise to keep the plan that is about to be made.
