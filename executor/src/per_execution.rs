@@ -4,6 +4,7 @@
 //! only through the task context, of which there is one per execution. The state lives until the execution ends or
 //! the plan is executed once more.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Poll;
 
@@ -116,14 +117,19 @@ impl Drop for Ending {
 }
 
 /// A value that all partitions wait for, made by the first that asks. Its failure is the failure of them all: to make it
-/// again would run the inputs a second time, which DataFusion's operators do not stand.
+/// again would run the inputs a second time, which DataFusion's operators do not stand. So it is where that partition is dropped
+/// before it has made it, which is how statements end that are cancelled or given up: tasks go one after the other.
 pub struct MadeOnce<T> {
+    begun: AtomicBool,
     made: OnceCell<SharedResult<T>>,
 }
 
 impl<T> Default for MadeOnce<T> {
     fn default() -> Self {
-        Self { made: OnceCell::new() }
+        Self {
+            begun: AtomicBool::new(false),
+            made: OnceCell::new(),
+        }
     }
 }
 
@@ -137,7 +143,14 @@ impl<T> MadeOnce<T> {
         let mut own = false;
         let made = self.made.get_or_init(|| {
             own = true;
-            async { make.await.map_err(Arc::new) }
+            async {
+                match self.begun.swap(true, Ordering::Relaxed) {
+                    false => make.await.map_err(Arc::new),
+                    true => Err(Arc::new(DataFusionError::Execution(
+                        "the statement has ended".to_owned(),
+                    ))),
+                }
+            }
         });
         let made = made.await;
         if own {
@@ -166,7 +179,7 @@ async fn step_back() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
     use std::time::{Duration, Instant};
 
     /// Partitions that all work without a pause after the value is made do so at the same time.
@@ -196,6 +209,21 @@ mod tests {
                 assert_eq!(runtime.block_on(task).unwrap(), workers);
             }
         }
+    }
+
+    /// Where the partition that makes a value is dropped, the others fail; none of them makes it again.
+    #[test]
+    fn values_are_made_once() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let made = MadeOnce::<u32>::default();
+            let mut first = Box::pin(made.get_or_make(std::future::pending()));
+            let mut second = Box::pin(made.get_or_make(async { panic!("made again") }));
+            assert!(futures::poll!(&mut first).is_pending() && futures::poll!(&mut second).is_pending());
+            drop(first);
+            assert!(second.await.is_err());
+            assert!(made.get_or_make(async { Ok(1) }).await.is_err());
+        });
     }
 
     /// A plan that is kept holds nothing of the executions that have ended, whoever ended them.

@@ -5,10 +5,10 @@
 //! or, where rows change between lookups, once reading those segments has cost as much as sorting them.
 //! Runs whose rows are mostly gone, and the smaller half where there are many, are built anew into that one.
 
-use std::collections::HashSet;
 use std::sync::{Arc, OnceLock, Weak};
 
 use datafusion::common::Result;
+use foldhash::HashSet;
 use parking_lot::Mutex;
 use tenon_storage::{Index, MemoryBudget, Reclaim, Segment, TableVersion};
 
@@ -41,6 +41,8 @@ impl Reclaim for IndexData {
 #[derive(Default)]
 struct IndexState {
     runs: Vec<Arc<SortedRun>>,
+    /// The segments that some run has.
+    covered: HashSet<u64>,
     /// The reader asked for last, and the version of the table that it reads.
     latest: Option<(u64, Arc<IndexReader>)>,
     /// Rows that scans have read since the last build because runs were missing.
@@ -139,15 +141,9 @@ impl IndexState {
 
     /// The whole segments that are in no run.
     fn missing(&self, segments: &[Arc<Segment>]) -> Vec<Arc<Segment>> {
-        let covered: HashSet<u64> = self
-            .runs
-            .iter()
-            .flat_map(|run| run.segments())
-            .map(|(id, _)| *id)
-            .collect();
         let missing = segments.iter().map(Segment::whole);
         missing
-            .filter(|segment| !covered.contains(&segment.id()))
+            .filter(|segment| !self.covered.contains(&segment.id()))
             .cloned()
             .collect()
     }
@@ -162,10 +158,14 @@ impl IndexState {
     ) -> Result<()> {
         let mut missing = self.missing(segments);
         let mut kept = self.keep_worthwhile(&mut missing);
+        if missing.is_empty() && kept.len() == self.runs.len() {
+            return Ok(());
+        }
         missing.sort_by_key(|segment| segment.id());
         for part in missing.chunks(SEGMENTS_MAX) {
             kept.push(Arc::new(SortedRun::build(part, &index.columns, encoding, budget)?));
         }
+        self.covered = kept.iter().flat_map(|run| run.segments()).map(|(id, _)| *id).collect();
         self.runs = kept;
         Ok(())
     }

@@ -1,10 +1,10 @@
 //! An index over one version of its table.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use datafusion::common::{Result, internal_err};
+use foldhash::HashMap;
 use tenon_storage::{Live, Segment};
 
 use super::encoding::{EncodedKeys, KeyEncoding, KeyRange};

@@ -57,14 +57,14 @@ use datafusion::arrow::datatypes::FieldRef;
 use datafusion::execution::{SessionState, TaskContext};
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Instant;
 use tenon_executor::options::JoinOptions;
 use tenon_executor::scan::ReadLog;
+use tenon_storage::Transaction;
 use tenon_storage::datetime::Conventions;
 use tenon_storage::heap::{Account, Group};
 use tenon_storage::roles::BOOTSTRAP;
-use tenon_storage::{DatabaseState, Transaction};
 use tokio_util::sync::CancellationToken;
 
 /// Where the session's transaction block stands, as ReadyForQuery reports it.
@@ -165,8 +165,8 @@ pub struct Session {
     mentions_now: bool,
     /// What the running statement sees of the WITH before it.
     pub(crate) surroundings: crate::session::statements::with::Surroundings,
-    /// What the last statement's plan was made for, in which state, and whether there were temporary tables.
-    purpose: Mutex<Option<(Weak<DatabaseState>, bool, Purpose)>>,
+    /// What the last statement's plan was made for, what names meant then, and whether there were temporary tables.
+    purpose: Mutex<Option<(u64, bool, Purpose)>>,
     /// What plans are run with under these wishes and conventions: making it takes longer than a short statement.
     running: Mutex<Option<Running>>,
     /// What the statement must have been prepared for.

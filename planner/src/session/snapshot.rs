@@ -172,7 +172,7 @@ impl Session {
         let state = self.state();
         let mut last = self.purpose.lock();
         if let Some((of, temporary, purpose)) = &*last
-            && of.as_ptr() == Arc::as_ptr(&state)
+            && *of == state.meaning()
             && *temporary == self.has_temporary
             && purpose.settings.is_same(&self.settings)
             && !self.trusted
@@ -186,7 +186,7 @@ impl Session {
         };
         // What the server does for itself says nothing of the session.
         if !self.trusted {
-            *last = Some((Arc::downgrade(&state), self.has_temporary, purpose.clone()));
+            *last = Some((state.meaning(), self.has_temporary, purpose.clone()));
         }
         purpose
     }

@@ -5,6 +5,7 @@ use crate::range;
 use arrow::array::*;
 use arrow::datatypes::*;
 use hashbrown::HashTable;
+use std::sync::Arc;
 
 const PRECISION: u32 = 12;
 const REGISTERS: usize = 1 << PRECISION;
@@ -17,7 +18,8 @@ const RANK_ZERO: u8 = b'0';
 #[derive(Clone, Debug)]
 pub enum Sketch {
     Exact(HashTable<u64>),
-    Registers(Box<[u8; REGISTERS]>),
+    /// Shared by copies until one of them grows: each version of a table has one, and few rows change nothing in it.
+    Registers(Arc<[u8; REGISTERS]>),
 }
 
 impl Default for Sketch {
@@ -133,7 +135,12 @@ impl Sketch {
     #[inline(always)]
     pub fn add(&mut self, hash: u64) {
         match self {
-            Sketch::Registers(registers) => add_to_registers(registers, hash),
+            Sketch::Registers(registers) => {
+                let (register, rank) = place_of(hash);
+                if registers[register] < rank {
+                    Arc::make_mut(registers)[register] = rank;
+                }
+            }
             Sketch::Exact(hashes) => {
                 if hashes.find(hash, |held| *held == hash).is_none() {
                     hashes.insert_unique(hash, hash, |held| *held);
@@ -155,6 +162,7 @@ impl Sketch {
             }
         }
         if let Sketch::Registers(registers) = self {
+            let registers = Arc::make_mut(registers);
             hashes.for_each(|hash| add_to_registers(registers, hash));
         }
     }
@@ -167,7 +175,7 @@ impl Sketch {
                     self.spill();
                 }
                 if let Sketch::Registers(registers) = self {
-                    registers
+                    Arc::make_mut(registers)
                         .iter_mut()
                         .zip(theirs.iter())
                         .for_each(|(own, their)| *own = (*own).max(*their));
@@ -220,27 +228,33 @@ impl Sketch {
             return rest.is_empty().then_some(own);
         }
         let ranks = text.strip_prefix('r').filter(|ranks| ranks.len() == REGISTERS)?;
-        let mut registers = Box::new([0; REGISTERS]);
+        let mut registers = [0; REGISTERS];
         for (rank, byte) in registers.iter_mut().zip(ranks.bytes()) {
             *rank = byte.checked_sub(RANK_ZERO).filter(|rank| *rank <= RANK_MAX)?;
         }
-        Some(Sketch::Registers(registers))
+        Some(Sketch::Registers(Arc::new(registers)))
     }
 
     fn spill(&mut self) {
         if let Sketch::Exact(hashes) = self {
-            let mut registers = Box::new([0; REGISTERS]);
+            let mut registers = [0; REGISTERS];
             hashes.iter().for_each(|hash| add_to_registers(&mut registers, *hash));
-            *self = Sketch::Registers(registers);
+            *self = Sketch::Registers(Arc::new(registers));
         }
     }
 }
 
 #[inline(always)]
 fn add_to_registers(registers: &mut [u8; REGISTERS], hash: u64) {
-    let register = &mut registers[(hash >> (64 - PRECISION)) as usize];
+    let (register, rank) = place_of(hash);
+    registers[register] = registers[register].max(rank);
+}
+
+/// The register of a hash, and what that is at least.
+#[inline(always)]
+fn place_of(hash: u64) -> (usize, u8) {
     let rank = ((hash << PRECISION) | (1 << (PRECISION - 1))).leading_zeros() as u8 + 1;
-    *register = (*register).max(rank);
+    ((hash >> (64 - PRECISION)) as usize, rank)
 }
 
 fn sigma(mut x: f64) -> f64 {
