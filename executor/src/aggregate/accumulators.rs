@@ -7,9 +7,10 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Int64Array, RecordBatch, UInt64Array};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Decimal128Type, Int16Type, Int32Type, Int64Type, Schema};
-use datafusion::common::Result;
+use datafusion::common::{DataFusionError, Result};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_plan::PhysicalExpr;
+use tenon_storage::{ErrorKind, StorageError};
 
 use crate::expr::{NarrowArithmetic, NarrowValues, accelerate};
 
@@ -172,38 +173,29 @@ impl Accumulator {
                     if fits && nulls.is_none() && (2..=FEW_GROUPS).contains(&count) {
                         let own = few_sums(groups, values.into_iter());
                         let own = own.into_iter().map(i128::from);
-                        sums.iter_mut()
-                            .zip(own)
-                            .for_each(|(sum, own)| *sum = sum.wrapping_add(own));
-                        return Ok(());
+                        return add_few(sums, own);
                     }
-                    add(
-                        sums,
-                        groups,
-                        values.iter().map(|&v| i128::from(v)),
-                        nulls.as_ref(),
-                        count,
-                    );
+                    let values = values.iter().map(|&v| i128::from(v));
+                    add(sums, groups, values, nulls.as_ref(), (count, true))?;
                 } else {
                     let array = arg.evaluate(batch)?.into_array(batch.num_rows())?;
                     let nulls = array.nulls().filter(|n| n.null_count() > 0);
                     macro_rules! add_all {
-                        ($arrow:ty) => {{
+                        ($arrow:ty, $narrow:expr) => {{
                             let values = array.as_primitive::<$arrow>().values();
-                            add(
-                                sums,
-                                groups,
-                                values.iter().map(|&v| i128::from(v)),
-                                nulls,
-                                count,
-                            );
+                            let narrow = $narrow(values);
+                            let values = values.iter().map(|&v| i128::from(v));
+                            add(sums, groups, values, nulls, (count, narrow))?;
                         }};
                     }
                     match array.data_type() {
-                        DataType::Int16 => add_all!(Int16Type),
-                        DataType::Int32 => add_all!(Int32Type),
-                        DataType::Int64 => add_all!(Int64Type),
-                        _ => add_all!(Decimal128Type),
+                        DataType::Int16 => add_all!(Int16Type, |_| true),
+                        DataType::Int32 => add_all!(Int32Type, |_| true),
+                        DataType::Int64 => add_all!(Int64Type, |_| true),
+                        DataType::Decimal128(..=NARROW_DIGITS_MAX, _) => add_all!(Decimal128Type, |_| true),
+                        _ => add_all!(Decimal128Type, |values: &[i128]| values
+                            .iter()
+                            .all(|value| i128::from(*value as i64) == *value)),
                     }
                 }
             }
@@ -227,6 +219,8 @@ impl Accumulator {
     }
 }
 
+/// Digits that fit 64 bits.
+const NARROW_DIGITS_MAX: u8 = 18;
 /// Groups that sums are gathered for in several places each.
 const FEW_GROUPS: usize = 16;
 /// Rows that follow each other add to different places: a sum that is read again right after it was written would have every
@@ -265,31 +259,54 @@ impl WrappingAdd for i128 {
     }
 }
 
+/// Adds values to the sums of their groups. `narrow`: they fit 64 bits, so that those of a batch together fit 128.
 fn add(
     sums: &mut [i128],
     groups: &[usize],
-    values: impl Iterator<Item = i128>,
+    mut values: impl Iterator<Item = i128>,
     nulls: Option<&NullBuffer>,
-    count: usize,
-) {
+    (count, narrow): (usize, bool),
+) -> Result<()> {
+    let mut lost = false;
     match nulls {
-        None if count == 1 => sums[0] = values.fold(sums[0], i128::wrapping_add),
-        None if count <= FEW_GROUPS => {
-            let own = few_sums(groups, values);
-            sums.iter_mut()
-                .zip(own)
-                .for_each(|(sum, own)| *sum = sum.wrapping_add(own));
+        None if count == 1 && narrow => lost = plus(&mut sums[0], values.fold(0, i128::wrapping_add)),
+        None if count == 1 => lost = values.fold(false, |lost, value| lost | plus(&mut sums[0], value)),
+        None if count <= FEW_GROUPS && narrow => return add_few(sums, few_sums(groups, values)),
+        None => {
+            let rows = groups.iter().zip(values);
+            rows.for_each(|(&group, value)| lost |= plus(&mut sums[group], value));
         }
-        None => groups
-            .iter()
-            .zip(values)
-            .for_each(|(&group, v)| sums[group] = sums[group].wrapping_add(v)),
         Some(nulls) => {
-            for (row, (&group, v)) in groups.iter().zip(values).enumerate() {
+            for (row, (&group, value)) in groups.iter().zip(values.by_ref()).enumerate() {
                 if nulls.is_valid(row) {
-                    sums[group] = sums[group].wrapping_add(v);
+                    lost |= plus(&mut sums[group], value);
                 }
             }
         }
     }
+    fitting(lost)
+}
+
+/// Adds what a batch adds to few groups.
+fn add_few(sums: &mut [i128], own: impl IntoIterator<Item = i128>) -> Result<()> {
+    let sums = sums.iter_mut().zip(own);
+    fitting(sums.fold(false, |lost, (sum, own)| lost | plus(sum, own)))
+}
+
+fn fitting(lost: bool) -> Result<()> {
+    match lost {
+        true => Err(DataFusionError::External(Box::new(StorageError::new(
+            ErrorKind::NumericOutOfRange,
+            "value overflows numeric format",
+        )))),
+        false => Ok(()),
+    }
+}
+
+/// Adds to a sum. True: it does not fit.
+#[inline(always)]
+pub fn plus(sum: &mut i128, value: i128) -> bool {
+    let (next, lost) = sum.overflowing_add(value);
+    *sum = next;
+    lost
 }

@@ -14,6 +14,7 @@ mod shares;
 mod spec;
 mod text;
 
+pub use accumulators::plus;
 pub use exec::GroupExec;
 pub(crate) use gathered::{Found, finished};
 pub use spec::{GroupSpec, GroupingSet};

@@ -120,12 +120,13 @@ impl Node {
     fn resolve(&mut self, schema: &Schema) -> bool {
         match self {
             Self::Literal { .. } => true,
-            Self::Leaf { column, scale } => match schema.field(*column).data_type() {
-                DataType::Decimal128(_, s) if *scale == i8::MIN || *s == *scale => {
+            // CASE asks what its conditions are over no columns at all.
+            Self::Leaf { column, scale } => match schema.fields().get(*column).map(|field| field.data_type()) {
+                Some(DataType::Decimal128(_, s)) if *scale == i8::MIN || *s == *scale => {
                     *scale = *s;
                     *s >= 0
                 }
-                DataType::Int16 | DataType::Int32 | DataType::Int64 => *scale == 0,
+                Some(DataType::Int16 | DataType::Int32 | DataType::Int64) => *scale == 0,
                 _ => false,
             },
             Self::Binary { op, left, right, scale } => {

@@ -4,6 +4,7 @@ use super::float;
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
 use crate::pg::numeric::{Class, failed, operators};
+use crate::pg::semantics::arithmetic;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int32Array, PrimitiveArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::compute::kernels::numeric::neg;
@@ -170,7 +171,11 @@ impl ScalarUDFImpl for Math {
         if self.name == "tenon_negate" && args.len() == 1 {
             let own = info.get_data_type(&args[0])?;
             if !matches!(Class::of(&own), Class::Integer | Class::Numeric) {
-                return Ok(ExprSimplifyResult::Simplified(Expr::Negative(Box::new(args.remove(0)))));
+                let arg = args.remove(0);
+                let negated = arithmetic::negated(arg.clone(), &own);
+                return Ok(ExprSimplifyResult::Simplified(
+                    negated.unwrap_or_else(|| Expr::Negative(Box::new(arg))),
+                ));
             }
         }
         Ok(ExprSimplifyResult::Original(args))

@@ -12,7 +12,7 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    BinaryExpr, ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
 };
 use std::sync::{Arc, LazyLock};
 use tenon_storage::SqlType;
@@ -56,6 +56,17 @@ pub(super) fn type_of(call: &ScalarFunction) -> Option<DataType> {
 /// Whether a function is one of these.
 pub(super) fn is_checked(function: &ScalarUDF) -> bool {
     function.inner().is::<Checked>()
+}
+
+/// `-x` of a float: the sign of a NaN does not turn over.
+pub(crate) fn negated(expr: Expr, of: &DataType) -> Option<Expr> {
+    let one = match of {
+        DataType::Float32 => lit(-1.0_f32),
+        DataType::Float64 => lit(-1.0_f64),
+        _ => return None,
+    };
+    let at = TYPES.iter().position(|known| known == of)?;
+    Some(FUNCTIONS[Kind::Multiply as usize][at].call(vec![expr, one]))
 }
 
 /// Whether `rewrite` may change this operator.
@@ -139,11 +150,17 @@ impl ScalarUDFImpl for Checked {
             }
             other => other.into(),
         })?;
-        match result.data_type() {
-            DataType::Float32 => self.check::<Float32Type>(&left, &right, &result)?,
-            DataType::Float64 => self.check::<Float64Type>(&left, &right, &result)?,
-            _ => {}
-        }
+        let result = match result.data_type() {
+            DataType::Float32 => {
+                self.check::<Float32Type>(&left, &right, &result)?;
+                one_nan::<Float32Type>(result, |value| value.is_nan() && value.is_sign_negative(), f32::NAN)
+            }
+            DataType::Float64 => {
+                self.check::<Float64Type>(&left, &right, &result)?;
+                one_nan::<Float64Type>(result, |value| value.is_nan() && value.is_sign_negative(), f64::NAN)
+            }
+            _ => result,
+        };
         if scalar {
             return Ok(ColumnarValue::Scalar(datafusion::common::ScalarValue::try_from_array(
                 &result, 0,
@@ -158,6 +175,19 @@ fn one(array: &datafusion::arrow::array::ArrayRef, scalar: bool) -> Box<dyn data
         Box::new(datafusion::arrow::array::Scalar::new(array.clone()))
     } else {
         Box::new(array.clone())
+    }
+}
+
+/// The values, each NaN without a sign: what infinity minus infinity gives has one, and would be below all numbers.
+fn one_nan<T: ArrowPrimitiveType>(
+    values: ArrayRef,
+    is_signed: impl Fn(T::Native) -> bool,
+    nan: T::Native,
+) -> ArrayRef {
+    let own = values.as_primitive::<T>();
+    match own.values().iter().any(|value| is_signed(*value)) {
+        true => Arc::new(own.unary::<_, T>(|value| if is_signed(value) { nan } else { value })),
+        false => values,
     }
 }
 

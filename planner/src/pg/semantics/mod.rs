@@ -27,7 +27,7 @@
 //! - calls of functions and `||` look before they make something long: `bounds`;
 //! - `sum` and `avg` get the implementation that their argument's type asks for: `functions::aggregate`.
 
-mod arithmetic;
+pub(crate) mod arithmetic;
 mod array_numbers;
 mod blanks;
 pub(crate) mod call_names;

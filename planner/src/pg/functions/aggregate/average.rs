@@ -4,6 +4,7 @@
 
 use super::exact_argument;
 use super::moments::{self, Kind};
+use super::sum::fitting;
 use crate::pg::numeric::failed;
 use crate::pg::semantics::fields;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, ListArray, UInt64Array};
@@ -21,6 +22,7 @@ use datafusion::logical_expr::{
 };
 use std::collections::HashSet;
 use std::sync::Arc;
+use tenon_executor::aggregate::plus;
 use tenon_storage::numeric::Numeric;
 use tenon_storage::numeric::column::Builder;
 use tenon_storage::types::NUMERIC;
@@ -105,7 +107,8 @@ impl AggregateUDFImpl for Average {
         Ok(match args.is_distinct {
             true => Box::new(Distinct {
                 values: HashSet::new(),
-                scale,
+                of: (38, scale),
+                averages: true,
             }),
             false => Box::new(One {
                 count: 0,
@@ -191,10 +194,12 @@ struct One {
 
 impl Accumulator for One {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let mut lost = false;
         each(&values[0], |_, value| {
             self.count += 1;
-            self.sum = self.sum.wrapping_add(value);
-        })
+            lost |= plus(&mut self.sum, value);
+        })?;
+        fitting(lost)
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
@@ -226,15 +231,29 @@ impl Accumulator for One {
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
         self.count += states[0].as_primitive::<UInt64Type>().iter().flatten().sum::<u64>();
-        each(&states[1], |_, sum| self.sum = self.sum.wrapping_add(sum))
+        let mut lost = false;
+        each(&states[1], |_, sum| lost |= plus(&mut self.sum, sum))?;
+        fitting(lost)
     }
 }
 
-/// `avg(DISTINCT x)` of one group. State: the list of values.
+/// `avg(DISTINCT x)` of one group, or `sum`. State: the list of values.
 #[derive(Debug)]
-struct Distinct {
+pub(super) struct Distinct {
     values: HashSet<i128>,
-    scale: i8,
+    /// Digits of the sum, and those after the point.
+    of: (u8, i8),
+    averages: bool,
+}
+
+impl Distinct {
+    pub fn sum(digits: u8, scale: i8) -> Self {
+        Self {
+            values: HashSet::new(),
+            of: (digits, scale),
+            averages: false,
+        }
+    }
 }
 
 impl Accumulator for Distinct {
@@ -245,9 +264,19 @@ impl Accumulator for Distinct {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let sum = self.values.iter().copied().fold(0i128, i128::wrapping_add);
+        let mut sum = 0;
+        let lost = self
+            .values
+            .iter()
+            .fold(false, |lost, value| lost | plus(&mut sum, *value));
+        fitting(lost)?;
+        let (digits, scale) = self.of;
+        if !self.averages {
+            let sum = (!self.values.is_empty()).then_some(sum);
+            return Ok(ScalarValue::Decimal128(sum, digits, scale));
+        }
         let group = std::iter::once((self.values.len() as u64, sum));
-        ScalarValue::try_from_array(&averages(group, self.scale)?, 0)
+        ScalarValue::try_from_array(&averages(group, scale)?, 0)
     }
 
     fn size(&self) -> usize {
@@ -256,7 +285,7 @@ impl Accumulator for Distinct {
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
         let values: Decimal128Array = self.values.iter().copied().map(Some).collect();
-        let values = values.with_precision_and_scale(38, self.scale)?;
+        let values = values.with_precision_and_scale(self.of.0, self.of.1)?;
         let item = Arc::new(Field::new_list_field(values.data_type().clone(), true));
         let list = ListArray::new(item, OffsetBuffer::from_lengths([values.len()]), Arc::new(values), None);
         Ok(vec![ScalarValue::List(Arc::new(list))])
@@ -289,12 +318,14 @@ impl GroupsAccumulator for Groups {
         self.counts.resize(total, 0);
         self.sums.resize(total, 0);
         let kept = |row: usize| filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row));
+        let mut lost = false;
         each(&values[0], |row, value| {
             if kept(row) {
                 self.counts[groups[row]] += 1;
-                self.sums[groups[row]] = self.sums[groups[row]].wrapping_add(value);
+                lost |= plus(&mut self.sums[groups[row]], value);
             }
-        })
+        })?;
+        fitting(lost)
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
@@ -317,9 +348,9 @@ impl GroupsAccumulator for Groups {
         for (group, count) in groups.iter().zip(counts) {
             self.counts[*group] += count.unwrap_or(0);
         }
-        each(&states[1], |row, sum| {
-            self.sums[groups[row]] = self.sums[groups[row]].wrapping_add(sum);
-        })
+        let mut lost = false;
+        each(&states[1], |row, sum| lost |= plus(&mut self.sums[groups[row]], sum))?;
+        fitting(lost)
     }
 
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {

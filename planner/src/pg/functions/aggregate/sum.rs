@@ -1,7 +1,9 @@
 //! `sum` with PostgreSQL's result types: bigint of smallint and integer, numeric of bigint, real of real.
 //!
-//! This function decides the types. After type coercion `lower` gives all but the sum of bigints to DataFusion's own.
+//! This function decides the types. After type coercion `lower` gives all but the sums of bigints and decimals to DataFusion's own, which
+//! would lose what passes 128 bits.
 
+use super::average::Distinct;
 use super::exact_argument;
 use super::moments::{self, Kind};
 use super::real;
@@ -10,7 +12,7 @@ use crate::pg::errors::to_datafusion;
 use crate::pg::semantics::fields;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array};
 use datafusion::arrow::buffer::NullBuffer;
-use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int64Type};
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, Field, Int64Type};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::expr::AggregateFunctionParams;
@@ -20,6 +22,7 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, Expr, GroupsAccumulator, Signature, Volatility, cast,
 };
 use std::sync::Arc;
+use tenon_executor::aggregate::plus;
 use tenon_storage::types::NUMERIC;
 
 /// The type of a sum of bigints.
@@ -39,6 +42,7 @@ pub(super) fn lower(params: &mut AggregateFunctionParams, schema: &DFSchema) -> 
     let wanted = match fields::data_type(arg, schema)? {
         DataType::Int64 if !params.distinct => return Ok(None),
         DataType::Int64 => WIDE,
+        DataType::Decimal128(..) => return Ok(None),
         NUMERIC => return Ok(Some(moments::udaf("sum", Kind::Sum))),
         DataType::Int16 | DataType::Int32 => DataType::Int64,
         DataType::Float32 => return Ok(Some(real::sum())),
@@ -82,8 +86,16 @@ impl AggregateUDFImpl for Sum {
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<datafusion::arrow::datatypes::FieldRef>> {
-        if args.is_distinct {
+        if args.is_distinct && !matches!(args.input_fields[0].data_type(), DataType::Decimal128(..)) {
             return sum_udaf().state_fields(args);
+        }
+        if args.is_distinct {
+            let values = DataType::new_list(args.return_field.data_type().clone(), true);
+            return Ok(vec![Arc::new(Field::new(
+                format_state_name(args.name, "values"),
+                values,
+                true,
+            ))]);
         }
         let field = args.return_field.as_ref().clone();
         Ok(vec![Arc::new(
@@ -92,8 +104,17 @@ impl AggregateUDFImpl for Sum {
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        match args.expr_fields[0].data_type() {
-            DataType::Int64 if !args.is_distinct => Ok(Box::new(One::default())),
+        match (args.expr_fields[0].data_type(), args.return_type()) {
+            (DataType::Decimal128(..), DataType::Decimal128(digits, scale)) if args.is_distinct => {
+                Ok(Box::new(Distinct::sum(*digits, *scale)))
+            }
+            (DataType::Int64 | DataType::Decimal128(..), DataType::Decimal128(digits, scale)) if !args.is_distinct => {
+                Ok(Box::new(One {
+                    sum: 0,
+                    count: 0,
+                    of: (*digits, *scale),
+                }))
+            }
             _ => sum_udaf().accumulator(args),
         }
     }
@@ -107,8 +128,12 @@ impl AggregateUDFImpl for Sum {
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
-        match args.expr_fields[0].data_type() {
-            DataType::Int64 => Ok(Box::new(Groups::default())),
+        match (args.expr_fields[0].data_type(), args.return_type()) {
+            (DataType::Int64 | DataType::Decimal128(..), DataType::Decimal128(digits, scale)) => Ok(Box::new(Groups {
+                sums: vec![],
+                seen: vec![],
+                of: (*digits, *scale),
+            })),
             _ => sum_udaf().create_groups_accumulator(args),
         }
     }
@@ -123,6 +148,13 @@ fn overflow() -> datafusion::error::DataFusionError {
         state::NUMERIC_VALUE_OUT_OF_RANGE,
         "value overflows numeric format",
     ))
+}
+
+pub(super) fn fitting(lost: bool) -> Result<()> {
+    match lost {
+        true => Err(overflow()),
+        false => Ok(()),
+    }
 }
 
 /// Numbers or partial sums as 128-bit integers.
@@ -144,19 +176,22 @@ fn wide(values: &ArrayRef, mut take: impl FnMut(usize, i128)) {
 }
 
 /// One group.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct One {
     sum: i128,
     count: u64,
+    /// Digits of the sum, and those after the point.
+    of: (u8, i8),
 }
 
 impl Accumulator for One {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let mut lost = false;
         wide(&values[0], |_, value| {
-            self.sum = self.sum.wrapping_add(value);
+            lost |= plus(&mut self.sum, value);
             self.count += 1;
         });
-        Ok(())
+        fitting(lost)
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
@@ -173,7 +208,7 @@ impl Accumulator for One {
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let sum = (self.count > 0).then_some(self.sum);
-        Ok(ScalarValue::Decimal128(sum, 38, 0))
+        Ok(ScalarValue::Decimal128(sum, self.of.0, self.of.1))
     }
 
     fn size(&self) -> usize {
@@ -190,10 +225,12 @@ impl Accumulator for One {
 }
 
 /// Many groups: a sum each, and whether it has met a value.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Groups {
     sums: Vec<i128>,
     seen: Vec<bool>,
+    /// Digits of the sums, and those after the point.
+    of: (u8, i8),
 }
 
 impl GroupsAccumulator for Groups {
@@ -207,20 +244,21 @@ impl GroupsAccumulator for Groups {
         self.sums.resize(total, 0);
         self.seen.resize(total, false);
         let kept = |row: usize| filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row));
+        let mut lost = false;
         wide(&values[0], |row, value| {
             if kept(row) {
-                self.sums[groups[row]] = self.sums[groups[row]].wrapping_add(value);
+                lost |= plus(&mut self.sums[groups[row]], value);
                 self.seen[groups[row]] = true;
             }
         });
-        Ok(())
+        fitting(lost)
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
         let sums = emit_to.take_needed(&mut self.sums);
         let seen = emit_to.take_needed(&mut self.seen);
         let sums = Decimal128Array::new(sums.into(), Some(NullBuffer::from(seen)));
-        Ok(Arc::new(sums.with_precision_and_scale(38, 0).map_err(|_| overflow())?))
+        Ok(Arc::new(sums.with_precision_and_scale(self.of.0, self.of.1)?))
     }
 
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
@@ -233,7 +271,11 @@ impl GroupsAccumulator for Groups {
 
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
         let rows: Vec<usize> = (0..values[0].len()).collect();
-        let mut groups = Groups::default();
+        let mut groups = Groups {
+            sums: vec![],
+            seen: vec![],
+            of: self.of,
+        };
         groups.update_batch(values, &rows, filter, rows.len())?;
         groups.state(EmitTo::All)
     }
