@@ -79,6 +79,13 @@ pub(crate) struct Savepoint {
     advisory: usize,
 }
 
+/// The characteristics of a transaction, each with its default.
+const MODES: [(&str, &str); 3] = [
+    ("transaction_isolation", "default_transaction_isolation"),
+    ("transaction_read_only", "default_transaction_read_only"),
+    ("transaction_deferrable", "default_transaction_deferrable"),
+];
+
 impl Session {
     pub(crate) fn block(&self) -> Option<&Block> {
         self.block.as_ref()
@@ -102,11 +109,15 @@ impl Session {
             savepoints: Vec::new(),
             start_us: self.statement_start_us,
         });
-        let read_only = self.settings.get("default_transaction_read_only").unwrap_or_default();
-        let deferrable = self.settings.get("default_transaction_deferrable").unwrap_or_default();
-        self.settings.put("transaction_deferrable".into(), deferrable);
-        self.settings.put("transaction_isolation".into(), isolation);
-        self.settings.put("transaction_read_only".into(), read_only);
+        self.take_default_modes();
+    }
+
+    /// What a transaction is like that says nothing of it, which is what statements by themselves are.
+    pub(crate) fn take_default_modes(&mut self) {
+        for (name, default) in MODES {
+            let wanted = self.settings.get(default).unwrap_or_default();
+            self.settings.put(name.into(), wanted);
+        }
     }
 
     /// Opens the implicit transaction of a query string with several statements. `finish_implicit` ends it.
@@ -201,12 +212,7 @@ impl Session {
 
     /// The characteristics of the block, which AND CHAIN hands on.
     fn modes(&self) -> [(&'static str, Option<String>); 3] {
-        [
-            "transaction_isolation",
-            "transaction_read_only",
-            "transaction_deferrable",
-        ]
-        .map(|name| (name, self.settings.get(name)))
+        MODES.map(|(name, _)| (name, self.settings.get(name)))
     }
 
     fn chain(&mut self, modes: [(&'static str, Option<String>); 3]) {
@@ -239,6 +245,7 @@ impl Session {
                         None => self.settings.reset(&name, &Settings::default()).unwrap_or(()),
                     }
                 }
+                self.take_default_modes();
                 self.cursors.retain(|_, cursor| cursor.hold);
                 self.cursors.values_mut().for_each(|cursor| cursor.is_held = true);
                 self.settle_notifications();

@@ -338,7 +338,11 @@ impl Session {
     /// RESET: what the session began with.
     pub(crate) fn reset(&mut self, name: &str) -> Result<()> {
         self.identity.check_change(&self.state(), &self.settings, name)?;
-        self.settings.reset(name, &self.startup)
+        self.settings.reset(name, &self.startup)?;
+        if self.block.is_none() {
+            self.take_default_modes();
+        }
+        Ok(())
     }
 
     /// SET: the value until the session's end, or with `local` the block's.
@@ -359,7 +363,8 @@ impl Session {
                     "SET LOCAL can only be used in transaction blocks",
                 );
             }
-            _ => {}
+            None => self.take_default_modes(),
+            Some(_) => {}
         }
         Ok(known)
     }

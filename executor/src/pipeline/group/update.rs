@@ -178,10 +178,10 @@ pub fn update(flow: &mut Flow, taken: &Taken, thread_rows: u64, distincts: &mut 
                     update.wide = is_wide(rows);
                     update.own_wide = update.wide && (flow.multiplied || is_wide(thread_rows.into()));
                     // Of no more rows than there can be.
-                    let bound = magnitude
-                        .checked_mul(rows.min(1 << 48))
-                        .and_then(|bound| i128::try_from(bound).ok());
-                    update.bound = bound.filter(|bound| *bound < i128::MAX / 4);
+                    let bound = magnitude.checked_mul(rows.min(1 << 48));
+                    let bound = bound.and_then(|bound| i128::try_from(bound).ok());
+                    let bound = bound.ok_or("sums beyond 128 bits, which must fail")?;
+                    update.bound = Some(bound).filter(|bound| *bound < i128::MAX / 4);
                     if !update.wide {
                         update.bound = Some((1 << 63) - 1);
                     }
