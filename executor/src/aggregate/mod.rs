@@ -1,6 +1,6 @@
 //! Grouping on the CPU: the plan node (`exec`) and what it computes (`spec`), what one partition gathers (`local`), what all have gathered and who merges
 //! it (`gathered`, `shares`, `merge`), the groups of other grouping sets (`sets`), group keys to group numbers (`keys`, `group_table`, `text`), and the accumulators that beat
-//! DataFusion's (`accumulators`).
+//! DataFusion's (`accumulators`; `shifted`: of sums with a constant).
 
 mod accumulators;
 mod exec;
@@ -11,6 +11,7 @@ mod local;
 mod merge;
 mod sets;
 mod shares;
+mod shifted;
 mod spec;
 mod text;
 
