@@ -18,4 +18,5 @@ mod text;
 
 pub use exec::GroupExec;
 pub(crate) use gathered::{Found, finished};
+pub(crate) use keys::{GroupKeys, is_supported as is_group_key};
 pub use spec::{GroupSpec, GroupingSet};
