@@ -6,6 +6,7 @@ use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBat
 use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
 use datafusion::catalog::memory::MemorySourceConfig;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_expr::PhysicalSortExpr;
 use datafusion::physical_expr::expressions::col;
 use datafusion::physical_plan::{ExecutionPlan, collect};
@@ -124,7 +125,11 @@ async fn wanted_rows_come_through_in_their_order() {
             rows: first,
         };
         let node: Arc<dyn ExecutionPlan> = Arc::new(GroupTopExec::try_new(input, top).unwrap().unwrap());
-        let session = SessionContext::new_with_config(SessionConfig::new().with_batch_size(rng.random_range(1..9)));
+        // Where there is too little memory, rows go on.
+        let memory = [0, 10_000, 40_000, 1 << 30][rng.random_range(0..4)];
+        let runtime = RuntimeEnvBuilder::new().with_memory_limit(memory, 1.0);
+        let config = SessionConfig::new().with_batch_size(rng.random_range(1..9));
+        let session = SessionContext::new_with_config_rt(config, runtime.build_arc().unwrap());
         let found = collect(node, session.task_ctx()).await.unwrap();
         let found = found
             .iter()
@@ -136,5 +141,5 @@ async fn wanted_rows_come_through_in_their_order() {
         assert!(lost.is_empty(), "round {round} has lost {lost:?}, seed {seed}");
         dropped += rows - found.len();
     }
-    assert!(dropped > 1000, "only {dropped} rows were dropped, seed {seed}");
+    assert!(dropped > 500, "only {dropped} rows were dropped, seed {seed}");
 }
