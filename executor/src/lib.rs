@@ -8,6 +8,7 @@ pub mod explain;
 pub mod expr;
 pub mod gather;
 mod gpu_error;
+pub mod group_top;
 pub mod index;
 pub mod join;
 pub mod keys;

@@ -2,6 +2,7 @@
 //! a kind is new.
 
 use crate::aggregate::GroupExec;
+use crate::group_top::GroupTopExec;
 use crate::join::{IndexJoinExec, JoinExec};
 use crate::pipeline::OffloadExec;
 use crate::scan::ScanExec;
@@ -15,6 +16,7 @@ pub enum ExecutorNode<'p> {
     Join(&'p JoinExec),
     IndexJoin(&'p IndexJoinExec),
     Group(&'p GroupExec),
+    GroupTop(&'p GroupTopExec),
     Window(&'p WindowExec),
     Offload(&'p OffloadExec),
 }
@@ -26,6 +28,7 @@ impl<'p> ExecutorNode<'p> {
             .or_else(|| plan.downcast_ref().map(Self::Join))
             .or_else(|| plan.downcast_ref().map(Self::IndexJoin))
             .or_else(|| plan.downcast_ref().map(Self::Group))
+            .or_else(|| plan.downcast_ref().map(Self::GroupTop))
             .or_else(|| plan.downcast_ref().map(Self::Window))
             .or_else(|| plan.downcast_ref().map(Self::Offload))
     }
@@ -34,7 +37,7 @@ impl<'p> ExecutorNode<'p> {
     /// take from it.
     pub fn is_new_with_inputs(self) -> bool {
         match self {
-            Self::Scan(_) | Self::Join(_) | Self::IndexJoin(_) | Self::Group(_) => true,
+            Self::Scan(_) | Self::Join(_) | Self::IndexJoin(_) | Self::Group(_) | Self::GroupTop(_) => true,
             Self::Window(_) | Self::Offload(_) => false,
         }
     }

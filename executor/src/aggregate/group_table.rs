@@ -17,6 +17,8 @@ pub struct GroupTable {
     /// The integer keys of every group, group by group.
     integers: Vec<i64>,
     groups: usize,
+    /// The group of the rows whose key is NULL, of one key: no key of the table leads to it.
+    null: Option<usize>,
     /// Entries of the array form allowed for each group.
     direct_per_group: u64,
     form: Form,
@@ -48,6 +50,7 @@ impl GroupTable {
             width,
             integers: vec![],
             groups: 0,
+            null: None,
             direct_per_group: if small {
                 DIRECT_PER_GROUP_SMALL
             } else {
@@ -62,10 +65,25 @@ impl GroupTable {
         self.groups
     }
 
+    /// The group of the rows whose key is NULL, where there have been any; of one key.
+    pub fn null(&self) -> Option<usize> {
+        self.null
+    }
+
+    /// The same, from now on where there have been none.
+    pub fn null_or_new(&mut self) -> usize {
+        *self.null.get_or_insert_with(|| {
+            self.integers.push(0);
+            self.groups += 1;
+            self.groups - 1
+        })
+    }
+
     /// Forgets all keys, and keeps the tables' memory.
     pub fn clear(&mut self) {
         self.integers.clear();
         self.groups = 0;
+        self.null = None;
         self.packed.fill(0);
         match &mut self.form {
             Form::Direct { slots, .. } => slots.clear(),
@@ -338,6 +356,9 @@ impl GroupTable {
         };
         *shift = 64 - slots.len().trailing_zeros();
         for (number, integers) in self.integers.chunks_exact(self.width).enumerate() {
+            if self.null == Some(number) {
+                continue;
+            }
             let mut slot = (hash(integers.iter().copied()) >> *shift) as usize;
             while slots[slot] != 0 {
                 slot = (slot + 1) & (slots.len() - 1);

@@ -234,7 +234,13 @@ impl Local {
     /// Bytes of the columns that keys and states become.
     fn emitted_bytes(&self) -> usize {
         let keys = self.keys.as_ref().map_or(0, GroupKeys::emitted_bytes);
-        keys + self.accumulators.iter().map(Accumulator::bytes).sum::<usize>() + self.foreign_copies()
+        let groups = self.groups();
+        let own = self.aggregates.iter().map(|aggregate| match aggregate {
+            // Several may be made of one accumulator.
+            Aggregate::Own(own) => own.state_bytes(groups),
+            Aggregate::Foreign(_) => 0,
+        });
+        keys + own.sum::<usize>() + self.foreign_copies()
     }
 
     /// Bytes that the states of accumulators take besides these: those that gather rows count them already.

@@ -1,20 +1,23 @@
-//! Grouping on the CPU: the plan node (`exec`) and what it computes (`spec`), what one partition gathers (`local`), what all have gathered and who merges
+//! Grouping on the CPU: the plan node (`exec`) and what it computes (`spec`), what is known without it (`known`), what one partition gathers (`local`), what all have gathered and who merges
 //! it (`gathered`, `shares`, `merge`), the groups of other grouping sets (`sets`), group keys to group numbers (`keys`, `group_table`, `text`), and the accumulators that beat
-//! DataFusion's (`accumulators`).
+//! DataFusion's (`accumulators`; `shifted`: of sums with a constant).
 
 mod accumulators;
 mod exec;
 mod gathered;
 mod group_table;
 mod keys;
+mod known;
 mod local;
 mod merge;
 mod sets;
 mod shares;
+mod shifted;
 mod spec;
 mod text;
 
 pub use accumulators::plus;
 pub use exec::GroupExec;
 pub(crate) use gathered::{Found, finished};
+pub(crate) use keys::{GroupKeys, is_supported as is_group_key};
 pub use spec::{GroupSpec, GroupingSet};

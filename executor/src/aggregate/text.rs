@@ -17,10 +17,21 @@ const INLINE_BYTES: u32 = 12;
 
 pub struct TextPool {
     values: StringViewBuilder,
-    table: HashTable<u32>,
+    table: HashTable<Entry>,
     hasher: foldhash::fast::FixedState,
     /// View and id plus one.
     cache: Vec<(u128, u32)>,
+}
+
+/// A string with its hash, for which the bytes of all strings would be read whenever the table doubles.
+struct Entry {
+    hash: u32,
+    id: u32,
+}
+
+/// The hash by which the table places what it is told 32 bits of: those at both ends count there.
+fn placed(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 impl Default for TextPool {
@@ -61,17 +72,16 @@ impl TextPool {
     }
 
     fn id(&mut self, text: &str) -> u32 {
-        let hash = self.hasher.hash_one(text.as_bytes());
-        let (values, hasher) = (&self.values, &self.hasher);
-        let found = self
-            .table
-            .find(hash, |&id| values.get_value(id as usize) == text.as_bytes());
-        if let Some(&id) = found {
-            return id;
+        let hash = (self.hasher.hash_one(text.as_bytes()) >> 32) as u32;
+        let values = &self.values;
+        let is_text = |known: &Entry| known.hash == hash && values.get_value(known.id as usize) == text.as_bytes();
+        if let Some(known) = self.table.find(placed(hash), is_text) {
+            return known.id;
         }
         let id = self.table.len() as u32;
+        let entry = Entry { hash, id };
         self.table
-            .insert_unique(hash, id, |&id| hasher.hash_one(values.get_value(id as usize)));
+            .insert_unique(placed(hash), entry, |known| placed(known.hash));
         self.values.append_value(text);
         id
     }

@@ -34,8 +34,8 @@ use crate::scan::ScanExec;
 use crate::window::WindowExec;
 use tenon_storage::DeviceResidence;
 
-/// Nodes that give rows as they come.
-const HANDS_ON: [&str; 3] = ["CooperativeExec", "PiecesExec", "UnorderedExec"];
+/// Nodes that give rows as they come, or may as well.
+const HANDS_ON: [&str; 4] = ["CooperativeExec", "GroupTopExec", "PiecesExec", "UnorderedExec"];
 
 /// The rows of a plan as an open pipeline.
 pub fn flow(fragment: &mut Fragment, plan: &Arc<dyn ExecutionPlan>) -> Translated<Flow> {

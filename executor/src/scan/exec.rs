@@ -301,6 +301,12 @@ impl ScanExec {
         &self.full_schema
     }
 
+    /// Whether it gives all rows of its table.
+    pub(crate) fn gives_all(&self) -> bool {
+        let unfiltered = self.given.is_empty() && self.filters.is_empty() && self.runtime.is_empty();
+        unfiltered && self.limit.is_none() && self.index.is_none() && self.addressed.is_none()
+    }
+
     pub(crate) fn filters(&self) -> &Arc<[ScanFilter]> {
         &self.filters
     }

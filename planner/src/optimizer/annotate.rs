@@ -180,7 +180,10 @@ fn told(plan: Arc<dyn ExecutionPlan>, expected: &Expected, options: &ConfigOptio
             Arc::new(own.with_estimate(rows))
         }
         // Scans are told through their tables.
-        Some(ExecutorNode::Scan(_) | ExecutorNode::Window(_) | ExecutorNode::Offload(_)) | None => return Ok(plan),
+        Some(
+            ExecutorNode::Scan(_) | ExecutorNode::GroupTop(_) | ExecutorNode::Window(_) | ExecutorNode::Offload(_),
+        )
+        | None => return Ok(plan),
     };
     Ok(told)
 }

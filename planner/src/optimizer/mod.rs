@@ -16,6 +16,7 @@ mod expressions;
 pub(crate) mod few;
 mod filters;
 mod group_keys;
+mod group_tops;
 mod in_place;
 mod index_joins;
 mod join_order;

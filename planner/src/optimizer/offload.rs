@@ -167,8 +167,9 @@ fn has_rows_of(plan: &Arc<dyn ExecutionPlan>, of: &dyn Fn(&Arc<dyn ExecutionPlan
 }
 
 fn hands_on(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    const NAMES: [&str; 7] = [
+    const NAMES: [&str; 8] = [
         "CooperativeExec",
+        "GroupTopExec",
         "PiecesExec",
         "ProjectionExec",
         "FilterExec",

@@ -19,6 +19,7 @@ use super::distinct::SingleDistinctOfOneArgument;
 use super::equi_joins::ExtractKeysOfOneEquality;
 use super::filters::PushDownFilterToGroups;
 use super::group_keys::EliminateKeysOfOthers;
+use super::group_tops::TopsOfGroups;
 use super::laterals::DecorrelateLateral;
 use super::limits::PushDownLimitInRange;
 use super::many_first::SortsOfManyFirst;
@@ -122,6 +123,7 @@ pub fn physical() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
         }
     }
     rules.push(Arc::new(TenonWindows));
+    rules.push(Arc::new(TopsOfGroups));
     rules.push(Arc::new(SortsOfManyFirst));
     rules.push(Arc::new(CollectedLists));
     rules.push(Arc::new(Pieces));

@@ -1,5 +1,6 @@
 //! Columns of numerics, and numbers of other types as numerics and back.
 
+use super::average::write_average;
 use super::{Int, Numeric};
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::parse::numeric_overflow;
@@ -109,6 +110,26 @@ impl Builder {
         }
         self.valid.push(value.is_some());
         self.offsets.push(self.bytes.len() as i64);
+    }
+
+    /// Appends `sum` / 10^`scale` by `count`: NULL where that is 0.
+    pub fn append_average(&mut self, sum: i128, scale: i8, count: u64) -> super::Result<()> {
+        if count == 0 {
+            self.append(None);
+            return Ok(());
+        }
+        let written = u32::try_from(scale).ok();
+        match written.and_then(|scale| write_average(sum, scale, count, &mut self.bytes)) {
+            Some(()) => {
+                self.valid.push(true);
+                self.offsets.push(self.bytes.len() as i64);
+            }
+            None => {
+                let count = Numeric::of_i128(count.into(), 0);
+                self.append(Some(&Numeric::of_i128(sum, scale).div(&count)?));
+            }
+        }
+        Ok(())
     }
 
     pub fn finish(self) -> ArrayRef {

@@ -16,9 +16,9 @@ use super::{Finite, Int, Numeric, SCALE_MAX, int, small};
 use num_bigint::BigInt;
 
 const NEG_INFINITY: u8 = 0x01;
-const NEGATIVE: u8 = 0x40;
+pub(super) const NEGATIVE: u8 = 0x40;
 const ZERO: u8 = 0x80;
-const POSITIVE: u8 = 0xc0;
+pub(super) const POSITIVE: u8 = 0xc0;
 const INFINITY: u8 = 0xfe;
 const NAN: u8 = 0xff;
 

@@ -2,9 +2,10 @@
 //!
 //! This is PostgreSQL's type as expressions and undeclared columns need it; `numeric(p, s)` up to 38 digits is kept in
 //! Arrow's 128-bit decimals. `small` is what goes in 128 bits as fast as that allows. `key` puts a value into bytes whose order is that of the values, which is how columns hold
-//! them; `wire` and `text` are its outward forms; `division` and `functions` know how many digits PostgreSQL gives.
+//! them; `wire` and `text` are its outward forms; `average` makes many quotients; `division` and `functions` know how many digits PostgreSQL gives.
 
 mod arithmetic;
+mod average;
 pub mod column;
 mod division;
 mod functions;

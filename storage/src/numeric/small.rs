@@ -68,7 +68,7 @@ fn div_rem(a: u128, b: u128) -> (u128, u128) {
 }
 
 /// As `Finite::leading`, of a magnitude that is not zero.
-fn leading(magnitude: u128, scale: u32) -> Option<(i32, u32)> {
+pub(super) fn leading(magnitude: u128, scale: u32) -> Option<(i32, u32)> {
     let (count, scale) = (magnitude.ilog10() as i32 + 1, scale as i32);
     let top = count - 1 - scale;
     let wanted = top.rem_euclid(4) + 1;

@@ -3,7 +3,7 @@
 //! More than 400 lines because what a node shows depends on the nodes above and below it, which one walk knows.
 
 use super::cost::{Work, estimate};
-use super::expr::text;
+use super::expr::{sort_key, text};
 use super::{Estimate, ExplainNode, Role, Value, actual, foreign};
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::{JoinSide, JoinType};
@@ -223,6 +223,13 @@ impl Describer {
                     facts = facts.property("Grouping Sets", Value::List(sets));
                 }
                 return facts;
+            }
+            Some(ExecutorNode::GroupTop(own)) => {
+                let (top, input) = (own.top(), first(names));
+                return Facts::new("Group Top", Work::Stream, input.to_vec())
+                    .property("Group Key", list(top.keys.iter().map(|key| text(key, input))))
+                    .property("Sort Key", list([sort_key(&top.order, input)]))
+                    .property("Rows", Value::Count(top.rows as u64));
             }
             // As DataFusion's, which computes it; and what is offloaded is shown by its input.
             Some(ExecutorNode::Window(_) | ExecutorNode::Offload(_)) | None => {}

@@ -23,7 +23,6 @@ use datafusion::logical_expr::{
 use std::collections::HashSet;
 use std::sync::Arc;
 use tenon_executor::aggregate::plus;
-use tenon_storage::numeric::Numeric;
 use tenon_storage::numeric::column::Builder;
 use tenon_storage::types::NUMERIC;
 
@@ -171,15 +170,7 @@ fn each(values: &ArrayRef, mut take: impl FnMut(usize, i128)) -> Result<()> {
 fn averages(groups: impl ExactSizeIterator<Item = (u64, i128)>, scale: i8) -> Result<ArrayRef> {
     let mut out = Builder::with_capacity(groups.len());
     for (count, sum) in groups {
-        let average = match count {
-            0 => None,
-            _ => Some(
-                Numeric::of_i128(sum, scale)
-                    .div(&Numeric::from(count as i64))
-                    .map_err(failed)?,
-            ),
-        };
-        out.append(average.as_ref());
+        out.append_average(sum, scale, count).map_err(failed)?;
     }
     Ok(out.finish())
 }

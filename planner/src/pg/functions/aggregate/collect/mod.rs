@@ -3,6 +3,7 @@
 //!
 //! Signatures and result types are DataFusion's, but for `string_agg` of bytes, and so are windows whose start moves.
 
+mod codes;
 mod groups;
 mod rows;
 mod sort;

@@ -5,6 +5,7 @@
 //! pairs into the order of groups, and each group's rows into theirs. Strings stay where they are: only their views move.
 //! Rows that DISTINCT drops are dropped whenever the rows have doubled, by a sort.
 
+use super::codes::codes;
 use super::sort::sort_by;
 use crate::pg::bounds;
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array, new_empty_array};
@@ -19,6 +20,9 @@ type Place = (usize, usize);
 
 /// Rows below which it is not worth looking for repeated ones.
 const DISTINCT_ROWS_MIN: usize = 64 * 1024;
+
+/// A row with its code, and once more while two sorted parts are merged.
+const CODED_BYTES: usize = size_of::<(u64, u32)>() * 3 / 2;
 
 #[derive(Debug)]
 pub(super) struct GroupedRows {
@@ -266,10 +270,11 @@ impl GroupedRows {
         Ok(())
     }
 
-    /// Bytes held, and those that `gather` will take besides: (batch, row) twice where it sorts, and the columns again.
+    /// Bytes held, and those that `gather` will take besides: (batch, row) twice where it sorts, codes with their rows, and the
+    /// columns again.
     pub fn bytes(&self) -> usize {
         let places = match self.order.distinct || !self.order.keys.is_empty() {
-            true => 2 * size_of::<(usize, usize)>() + 2 * size_of::<u32>(),
+            true => 2 * size_of::<(usize, usize)>() + 2 * size_of::<u32>() + size_of::<u64>() + CODED_BYTES,
             false => size_of::<(usize, usize)>(),
         };
         self.bytes
@@ -288,19 +293,44 @@ impl GroupedRows {
 /// Positions of the rows of each group in the order of `keys`, equal rows as they came or, if `distinct`, only the first
 /// of them; `offsets` then become those of what is left.
 fn sort_groups(keys: &[SortColumn], offsets: &mut [usize], distinct: bool) -> Result<Vec<u32>> {
+    if let [key] = keys
+        && let Some(codes) = codes(key)?
+    {
+        let mut coded: Vec<(u64, u32)> = Vec::new();
+        let compare = |a: u32, b: u32| codes[a as usize].cmp(&codes[b as usize]);
+        return sorted_groups(offsets, distinct, compare, |rows| {
+            coded.clear();
+            coded.extend(rows.iter().map(|row| (codes[*row as usize], *row)));
+            sort_by(&mut coded, |a, b| a.0.cmp(&b.0))?;
+            rows.iter_mut()
+                .zip(&coded)
+                .for_each(|(row, (_, sorted))| *row = *sorted);
+            Ok(())
+        });
+    }
     let order = LexicographicalComparator::try_new(keys)?;
+    let compare = |a: u32, b: u32| order.compare(a as usize, b as usize);
+    sorted_groups(offsets, distinct, compare, |rows| sort_by(rows, compare))
+}
+
+/// As `sort_groups`, by what compares two rows and what sorts those of a group.
+fn sorted_groups(
+    offsets: &mut [usize],
+    distinct: bool,
+    compare: impl Fn(u32, u32) -> Ordering,
+    mut sort: impl FnMut(&mut [u32]) -> Result<()>,
+) -> Result<Vec<u32>> {
     let mut positions = Vec::with_capacity(offsets.last().copied().unwrap_or_default());
     let mut start = 0;
     for end in &mut offsets[1..] {
         let from = positions.len();
         positions.extend(start as u32..*end as u32);
         start = *end;
-        sort_by(&mut positions[from..], |a, b| order.compare(a as usize, b as usize))?;
+        sort(&mut positions[from..])?;
         if distinct {
             let mut kept = from;
             for at in from..positions.len() {
-                let repeats =
-                    at > from && order.compare(positions[kept - 1] as usize, positions[at] as usize) == Ordering::Equal;
+                let repeats = at > from && compare(positions[kept - 1], positions[at]).is_eq();
                 if !repeats {
                     positions[kept] = positions[at];
                     kept += 1;

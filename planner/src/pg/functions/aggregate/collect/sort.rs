@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 const PIECE: usize = 1 << 14;
 
 /// Sorts pieces, then merges neighbours until there is one.
-pub(super) fn sort_by(positions: &mut [u32], compare: impl Fn(u32, u32) -> Ordering) -> Result<()> {
+pub(super) fn sort_by<T: Copy>(positions: &mut [T], compare: impl Fn(T, T) -> Ordering) -> Result<()> {
     for piece in positions.chunks_mut(PIECE) {
         bounds::look()?;
         piece.sort_by(|a, b| compare(*a, *b));
@@ -25,7 +25,7 @@ pub(super) fn sort_by(positions: &mut [u32], compare: impl Fn(u32, u32) -> Order
 }
 
 /// Merges what lies before `middle` with the rest. `first` is room for the one.
-fn merge(both: &mut [u32], middle: usize, first: &mut Vec<u32>, compare: impl Fn(u32, u32) -> Ordering) -> Result<()> {
+fn merge<T: Copy>(both: &mut [T], middle: usize, first: &mut Vec<T>, compare: impl Fn(T, T) -> Ordering) -> Result<()> {
     if compare(both[middle - 1], both[middle]).is_le() {
         return Ok(());
     }
