@@ -2,7 +2,7 @@
 //! and timestamps stand beside points in time: what it has cast is taken back then.
 
 use super::becoming::{become_of, becomes};
-use super::neighbours::type_of_two;
+use super::neighbours::{common_type, type_of_two, unmatched};
 use super::{Group, group, is_unknown, known, typed};
 use crate::pg::types::planner::WRITTEN;
 use datafusion::common::tree_node::Transformed;
@@ -23,6 +23,10 @@ pub(super) fn values(values: Values) -> Result<Transformed<LogicalPlan>> {
     for (at, (_, field)) in fields.iter_mut().enumerate() {
         let types = values.iter().map(|row| known(written(&row[at]), &none));
         let types: Vec<Option<SqlType>> = types.collect();
+        for own in types.iter().flatten().skip(1) {
+            let first = types.iter().flatten().next().unwrap_or(own);
+            common_type(*first, *own).ok_or_else(|| unmatched("VALUES", *first, *own))?;
+        }
         let moments = types.iter().flatten().all(|of| group(*of) == Group::Moment);
         let found = types
             .iter()
@@ -54,6 +58,26 @@ pub(super) fn values(values: Values) -> Result<Transformed<LogicalPlan>> {
     }
     let schema = Arc::new(DFSchema::new_with_metadata(fields, schema.metadata().clone())?);
     Ok(Transformed::yes(LogicalPlan::Values(Values { schema, values })))
+}
+
+/// Strings of the form that their column has: what chooses among literals without a type gives them as these are.
+pub(super) fn strings(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Values(Values { schema, mut values }) = plan else {
+        return Ok(Transformed::no(plan));
+    };
+    let none = DFSchema::empty();
+    let mut changed = false;
+    for row in &mut values {
+        for (cell, field) in row.iter_mut().zip(schema.fields()) {
+            let (own, wanted) = (cell.get_type(&none)?, field.data_type());
+            if own != *wanted && own.is_string() && wanted.is_string() {
+                *cell = std::mem::take(cell).cast_to(wanted, &none)?;
+                changed = true;
+            }
+        }
+    }
+    let values = LogicalPlan::Values(Values { schema, values });
+    Ok(Transformed::new_transformed(values, changed))
 }
 
 /// The value before DataFusion has cast it.
