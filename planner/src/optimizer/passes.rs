@@ -30,14 +30,23 @@ const OF_ANALYSIS: [(&str, Kinds); 18] = [
     ("sets_in_lists", Kinds::CALL),
     ("drop_unseen_orders", Kinds::SORT),
     ("records_of_nulls", Kinds::NULL_TEST),
-    ("literals_beside_intervals", Kinds::BETWEEN.or(Kinds::IN_LIST).or(Kinds::WINDOW_CALL)),
+    (
+        "literals_beside_intervals",
+        Kinds::BETWEEN.or(Kinds::IN_LIST).or(Kinds::WINDOW_CALL),
+    ),
     ("drop_implied_equalities", Kinds::FILTER),
     ("constant_conditions", Kinds::FILTER),
     ("frames_of_peers", Kinds::WINDOW),
     ("volatile_keys_once", Kinds::WINDOW),
     ("sliding_frames", Kinds::WINDOW),
     ("outer_columns_take_types", Kinds::OUTER_REFERENCE),
-    ("correlated", Kinds::SUBQUERY.or(Kinds::OUTER_REFERENCE).or(Kinds::LATERAL).or(Kinds::OUTER_JOIN)),
+    (
+        "correlated",
+        Kinds::SUBQUERY
+            .or(Kinds::OUTER_REFERENCE)
+            .or(Kinds::LATERAL)
+            .or(Kinds::OUTER_JOIN),
+    ),
     ("volatile_columns_late", Kinds::VOLATILE),
     ("effects_of_rows", Kinds::VOLATILE),
     ("limits_by_value", Kinds::LIMIT),
@@ -149,9 +158,12 @@ fn by_rules(state: &SessionState, mut plan: LogicalPlan) -> Result<(LogicalPlan,
         for (rule, left) in rules.iter().zip(&mut left) {
             let subqueries = kinds.has(Kinds::SUBQUERY);
             if *left == Some(now) && !planning::all_rules() {
-                if cfg!(debug_assertions) && hash(&applied(rule.as_ref(), plan.clone(), state, subqueries)?.data) != now
-                {
-                    return internal_err!("{} changes a plan that it had done with", rule.name());
+                if cfg!(debug_assertions) {
+                    let made = applied(rule.as_ref(), plan.clone(), state, subqueries)?.data;
+                    if hash(&made) != now {
+                        let (plan, made) = (plan.display_indent(), made.display_indent());
+                        return internal_err!("{} changes a plan that it had done with:\n{plan}\n{made}", rule.name());
+                    }
                 }
                 continue;
             }
