@@ -54,17 +54,23 @@ impl Row {
     }
 }
 
-/// Checks rows that are to be added against each other and against those there (23505).
+/// Checks rows that are to be added against each other and against those there (23505). Gives the indexes, by their oids, of
+/// which `waits` is true and in which a key stands twice.
 pub(super) fn check(
     definition: &TableDefinition,
     there: &[Arc<Segment>],
     added: &[Arc<Segment>],
     budget: &Arc<MemoryBudget>,
-) -> Result<()> {
+    waits: impl Fn(&Index) -> bool,
+) -> Result<Vec<u32>> {
+    let mut waiting = Vec::new();
     for index in definition.all_indexes() {
-        check_one(definition, index, there, added, budget)?;
+        match check_one(definition, index, there, added, budget) {
+            Err(error) if error.kind == ErrorKind::UniqueViolation && waits(index) => waiting.push(index.oid),
+            checked => checked?,
+        }
     }
-    Ok(())
+    Ok(waiting)
 }
 
 /// The same for one index.
