@@ -17,13 +17,13 @@ use std::sync::{Arc, LazyLock};
 /// The function's name, which the device's translator knows too.
 pub(crate) const ONE_ZERO: &str = "one_zero";
 
-/// Whether an expression's values may be the two zeros.
+/// Whether an expression's values may be the two zeros. A volatile one stays the one that stands beside it.
 pub(super) fn has_zeros(expr: &Expr, schema: &DFSchema) -> bool {
     let known = match expr {
         Expr::Literal(ScalarValue::Float32(Some(value)), _) => *value != 0.0,
         Expr::Literal(ScalarValue::Float64(Some(value)), _) => *value != 0.0,
-        Expr::ScalarFunction(call) => call.name() == ONE_ZERO,
-        _ => false,
+        Expr::ScalarFunction(call) if call.name() == ONE_ZERO => true,
+        expr => expr.is_volatile(),
     };
     !known && fields::data_type(expr, schema).is_ok_and(|of| matches!(of, DataType::Float32 | DataType::Float64))
 }
