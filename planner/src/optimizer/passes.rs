@@ -84,7 +84,8 @@ const ONCE: [&str; 1] = ["eliminate_cross_join"];
 /// Rules that leave what they have made as it is, where groups are not grouped again and projections that meet are one.
 const SETTLES: [&str; 1] = ["optimize_projections"];
 
-const UNSETTLED: Kinds = Kinds::REGROUPING.or(Kinds::PROJECTED_TWICE);
+/// A subquery's value takes the type of the column as it was before.
+const UNSETTLED: Kinds = Kinds::REGROUPING.or(Kinds::PROJECTED_TWICE).or(Kinds::SCALAR_SUBQUERY);
 
 /// Looks at a plan; fails where it is too large.
 fn occurring(plan: &LogicalPlan) -> Result<Occurring> {
