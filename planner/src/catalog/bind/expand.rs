@@ -260,7 +260,7 @@ impl Expander<'_> {
         let scope = self.using(select)?;
         self.output_names(select, scope.is_some(), false);
         order_keys::check(select, &keys)?;
-        order_keys::distinct(select);
+        order_keys::distinct(select, &keys);
         if let Some(scope) = scope
             && let Some(order) = &mut query.order_by
             && let OrderByKind::Expressions(keys) = &mut order.kind
