@@ -2,7 +2,7 @@
 //! and timestamps stand beside points in time: what it has cast is taken back then.
 
 use super::becoming::{become_of, becomes};
-use super::neighbours::{common_type, type_of_two, unmatched};
+use super::neighbours::type_of_two;
 use super::{Group, group, is_unknown, known, typed};
 use crate::pg::types::planner::WRITTEN;
 use datafusion::common::tree_node::Transformed;
@@ -23,10 +23,6 @@ pub(super) fn values(values: Values) -> Result<Transformed<LogicalPlan>> {
     for (at, (_, field)) in fields.iter_mut().enumerate() {
         let types = values.iter().map(|row| known(written(&row[at]), &none));
         let types: Vec<Option<SqlType>> = types.collect();
-        for own in types.iter().flatten().skip(1) {
-            let first = types.iter().flatten().next().unwrap_or(own);
-            common_type(*first, *own).ok_or_else(|| unmatched("VALUES", *first, *own))?;
-        }
         let moments = types.iter().flatten().all(|of| group(*of) == Group::Moment);
         let found = types
             .iter()

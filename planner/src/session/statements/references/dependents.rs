@@ -163,9 +163,13 @@ pub(in crate::session::statements) fn set_constraints(
             return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
         };
         for constraint in found {
-            let Some(oid) = constraint else {
-                let message = format!("constraint \"{last}\" is not deferrable");
-                return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message));
+            let oid = match constraint {
+                Some(oid) => oid,
+                None if !deferred => continue,
+                None => {
+                    let message = format!("constraint \"{last}\" is not deferrable");
+                    return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message));
+                }
             };
             transaction.lock().set_deferred(Some(oid), deferred);
         }
