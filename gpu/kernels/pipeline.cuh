@@ -317,6 +317,12 @@ TENON_DEVICE i64 sum_of_64(u64 high, u64 low, const PipelineParams& p) {
     return (i64)low;
 }
 
+/// A sum of floats: whether one that is not finite is an error depends on the values, so that it is the CPU's.
+TENON_DEVICE f64 finite_sum(u64 sum, const PipelineParams& p) {
+    if ((sum >> 52 & 0x7ff) == 0x7ff) p.fail();
+    return bit_cast<f64>(sum);
+}
+
 /// The first bytes of a text as a number.
 TENON_DEVICE u64 text_prefix(const Text& text) {
     u64 word = 0;

@@ -58,7 +58,7 @@ pub use array_type::ArrayType;
 pub use catalog::database::Published;
 pub use catalog::locks::{LockMode, LockedTable, TableLock, Wait};
 pub use catalog::{
-    Check, CheckOption, Claimed, ColumnDef, ColumnOrder, Composite, Database, DatabaseState, DefaultGrants,
+    Check, CheckOption, Claimed, ColumnDef, ColumnOrder, Composite, Database, DatabaseState, DefaultGrants, Deferral,
     DeviceResidence, Domain, ExpressionIndex, FOREIGN_KEY_COLUMNS_MAX, ForeignKey, Function, FunctionArgument,
     FunctionOptions, FunctionParameter, FunctionResult, Generated, Grant, Index, IndexDef, IndexKind, IndexSlot,
     KeyRows, Keys, Locked, Membership, Object, ObjectKey, Objects, OnCommit, Partition, PartitionBound, PartitionKey,

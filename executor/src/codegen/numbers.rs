@@ -31,6 +31,10 @@ impl Translator {
             // Halves go to the even neighbour.
             ("round", [value]) if value.data_type == DataType::Float64 => self.float_call("rint", value),
             ("floor" | "ceil" | "trunc" | "round", [value]) => self.whole_units(name, value, result)?,
+            ("one_zero", [value]) if value.data_type.is_floating() => {
+                let sum = format!("{} + 0", value.value);
+                self.define(c_type(result)?, sum, value.null.clone(), result.clone(), None)
+            }
             ("timestamp_difference", [a, b]) => self.time_between(a, b, result)?,
             _ => return Ok(None),
         }))

@@ -120,7 +120,7 @@ impl Aggregated {
                 data_type: own,
             } => return self.average((*sum, *count), own),
             AggregateState::FloatSum { sum, count } => {
-                let load = format!("bit_cast<f64>({})", word(*sum, 0));
+                let load = format!("finite_sum({}, p)", word(*sum, 0));
                 (load, Some(format!("{} == 0", word(*count, 0))), None)
             }
             _ => return Err(format!("an aggregate of {data_type} that others read")),

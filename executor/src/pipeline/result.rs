@@ -138,9 +138,13 @@ pub fn state_columns(state: &AggregateState, cells: &[Vec<Vec<u64>>]) -> Result<
             _ => Arc::new(Decimal128Array::new(sums(sum).into(), seen(count)).with_data_type(data_type.clone())),
         })
     };
-    let floats = |sum: usize, count: usize| -> ArrayRef {
+    let floats = |sum: usize, count: usize| -> Result<ArrayRef> {
         let values: Vec<f64> = cells[sum][0].iter().map(|&word| f64::from_bits(word)).collect();
-        Arc::new(Float64Array::new(values.into(), seen(count)))
+        // Whether that is an error depends on the values.
+        if values.iter().any(|sum| !sum.is_finite()) {
+            return Err(DataFusionError::Execution("a sum that the CPU must judge".into()));
+        }
+        Ok(Arc::new(Float64Array::new(values.into(), seen(count))))
     };
     let how_many =
         |count: usize| -> ArrayRef { Arc::new(counts(count).map(|count| count as u64).collect::<UInt64Array>()) };
@@ -183,8 +187,8 @@ pub fn state_columns(state: &AggregateState, cells: &[Vec<Vec<u64>>]) -> Result<
             };
             vec![how_many(*count), numerics(*sum, *scale), numerics(*squares, 2 * scale)]
         }
-        AggregateState::FloatSum { sum, count } => vec![floats(*sum, *count)],
-        AggregateState::FloatAverage { sum, count } => vec![how_many(*count), floats(*sum, *count)],
+        AggregateState::FloatSum { sum, count } => vec![floats(*sum, *count)?],
+        AggregateState::FloatAverage { sum, count } => vec![how_many(*count), floats(*sum, *count)?],
         AggregateState::Extreme {
             cell,
             of,

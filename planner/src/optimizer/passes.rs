@@ -84,7 +84,8 @@ const ONCE: [&str; 1] = ["eliminate_cross_join"];
 /// Rules that leave what they have made as it is, where groups are not grouped again and projections that meet are one.
 const SETTLES: [&str; 1] = ["optimize_projections"];
 
-const UNSETTLED: Kinds = Kinds::REGROUPING.or(Kinds::PROJECTED_TWICE);
+/// A subquery's value takes the type of the column as it was before.
+const UNSETTLED: Kinds = Kinds::REGROUPING.or(Kinds::PROJECTED_TWICE).or(Kinds::SCALAR_SUBQUERY);
 
 /// Looks at a plan; fails where it is too large.
 fn occurring(plan: &LogicalPlan) -> Result<Occurring> {
@@ -158,9 +159,12 @@ fn by_rules(state: &SessionState, mut plan: LogicalPlan) -> Result<(LogicalPlan,
         for (rule, left) in rules.iter().zip(&mut left) {
             let subqueries = kinds.has(Kinds::SUBQUERY);
             if *left == Some(now) && !planning::all_rules() {
-                if cfg!(debug_assertions) && hash(&applied(rule.as_ref(), plan.clone(), state, subqueries)?.data) != now
-                {
-                    return internal_err!("{} changes a plan that it had done with", rule.name());
+                if cfg!(debug_assertions) {
+                    let made = applied(rule.as_ref(), plan.clone(), state, subqueries)?.data;
+                    if hash(&made) != now {
+                        let (plan, made) = (plan.display_indent(), made.display_indent());
+                        return internal_err!("{} changes a plan that it had done with:\n{plan}\n{made}", rule.name());
+                    }
                 }
                 continue;
             }

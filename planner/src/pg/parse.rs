@@ -146,6 +146,7 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
     mark_all_columns(&mut tokens);
     tokens::repair(&mut tokens);
     from::mark_rows_from(&mut tokens);
+    from::name_definitions(&mut tokens);
     from::mark_repeatable(&mut tokens);
     let overriding = match words.first().map(String::as_str) {
         Some("INSERT" | "WITH") => overriding::take(&mut tokens),

@@ -28,6 +28,24 @@ pub enum IndexKind {
     Plain,
 }
 
+/// When a constraint's keys are checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Deferral {
+    /// With the statement, whatever is said.
+    #[default]
+    Never,
+    /// With the statement, unless SET CONSTRAINTS defers it.
+    Immediate,
+    /// At the end of the transaction, unless SET CONSTRAINTS says otherwise.
+    Deferred,
+}
+
+impl Deferral {
+    fn is_never(&self) -> bool {
+        *self == Deferral::Never
+    }
+}
+
 /// `a DESC NULLS LAST` and an operator class. What it says is shown, but changes no answer: any order of the keys finds
 /// the same rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +68,8 @@ pub struct Index {
     pub order: Vec<ColumnOrder>,
     /// NULLs are equal to each other where the index is unique.
     pub nulls_not_distinct: bool,
+    #[serde(default, skip_serializing_if = "Deferral::is_never")]
+    pub deferral: Deferral,
     /// Shared with the versions of the table before and after.
     #[serde(skip)]
     pub slot: Arc<IndexSlot>,

@@ -1,6 +1,7 @@
 //! How the rows of one version of a table become those of the next: rows go, segments are added, and those that are worn or
 //! small are built anew.
 
+use super::index::Index;
 use super::moves::{Move, Removed};
 use super::table::{TableDefinition, TableVersion};
 use super::unique;
@@ -24,14 +25,16 @@ const STALE_PART: u64 = 4;
 
 impl TableVersion {
     /// The next version, without rows, and with segments added behind those that are left. Checks the unique indexes, unless
-    /// `keys_kept`: the added rows have the keys of the removed.
+    /// `keys_kept`: the added rows have the keys of the removed. Gives the indexes, of those of which `waits` is true, in which a
+    /// key stands twice.
     pub(crate) fn changed(
         &self,
         removed: &Removed,
         added: &[Arc<Segment>],
         keys_kept: bool,
         budget: &Arc<MemoryBudget>,
-    ) -> Result<Arc<TableVersion>> {
+        waits: impl Fn(&Index) -> bool,
+    ) -> Result<(Arc<TableVersion>, Vec<u32>)> {
         let mut statistics = (*self.statistics).clone();
         let mut segments = Vec::with_capacity(self.segments.len() + added.len());
         for segment in self.segments.iter() {
@@ -44,9 +47,10 @@ impl TableVersion {
                 segments.push(Segment::left(segment.whole(), Arc::new(live)));
             }
         }
-        if !keys_kept {
-            unique::check(&self.definition, &segments, added, budget)?;
-        }
+        let waiting = match keys_kept {
+            true => Vec::new(),
+            false => unique::check(&self.definition, &segments, added, budget, waits)?,
+        };
         for segment in added {
             add_segment(&mut statistics, segment);
             segments.push(segment.clone());
@@ -57,7 +61,7 @@ impl TableVersion {
         if removed == 0 {
             Arc::make_mut(&mut next).rows_since = self.rows_since;
         }
-        Ok(next)
+        Ok((next, waiting))
     }
 
     /// The same rows in segments that are worth keeping, those of the first `from` left alone: segments of which much was

@@ -2,7 +2,7 @@
 
 use super::declaration::{Check, ColumnDef, DeviceResidence, OnCommit, TableDef};
 use super::foreign_key::ForeignKey;
-use super::index::{ColumnOrder, ExpressionIndex, Index, IndexKind};
+use super::index::{ColumnOrder, Deferral, ExpressionIndex, Index, IndexKind};
 use super::partition::Partitioning;
 use super::rows::statistics_of;
 use super::unique;
@@ -128,6 +128,7 @@ impl TableDefinition {
             order: vec![ColumnOrder::default(); columns.len()],
             columns,
             nulls_not_distinct: false,
+            deferral: Deferral::Never,
             slot: Arc::default(),
             key_rows: Arc::default(),
         });

@@ -55,6 +55,11 @@ pub fn hash_bytes(bytes: &[u8]) -> u64 {
     hash_u64(state ^ u64::from_le_bytes(last))
 }
 
+/// Bits that are the same of floats that are equal: the two zeros, and whatever is no number.
+fn equal_bits(value: f64) -> u64 {
+    if value.is_nan() { f64::NAN } else { value + 0.0 }.to_bits()
+}
+
 /// Folds each row's value into `hashes`, which begin as zeros: equal rows of equal types get equal hashes.
 pub fn hash_array(array: &ArrayRef, hashes: &mut [u64]) {
     fn fold(hashes: &mut [u64], values: impl Iterator<Item = u64>) {
@@ -78,7 +83,21 @@ pub fn hash_array(array: &ArrayRef, hashes: &mut [u64]) {
             )
         };
     }
+    macro_rules! floats {
+        ($type:ty) => {
+            fold(
+                hashes,
+                array
+                    .as_primitive::<$type>()
+                    .values()
+                    .iter()
+                    .map(|value| equal_bits(f64::from(*value))),
+            )
+        };
+    }
     match array.data_type() {
+        DataType::Float32 => floats!(Float32Type),
+        DataType::Float64 => floats!(Float64Type),
         DataType::Int16 => primitive!(Int16Type),
         DataType::Int32 => primitive!(Int32Type),
         DataType::Int64 => primitive!(Int64Type),

@@ -2,9 +2,8 @@
 //!
 //! More than 400 lines because one walk over a query knows the names that all these rewrites need.
 //!
-//! - `JOIN ... USING` and NATURAL: the merged column is the first of both, in a FULL JOIN whichever is there, in a RIGHT
-//!   JOIN the second; `*` shows merged columns first. They become `ON`, and references to merged columns what they mean,
-//!   also those under the name that `USING (...) AS name` gives them.
+//! - `JOIN ... USING` and NATURAL: what the merged column is, `merged` says; `*` shows merged columns first. They become `ON`,
+//!   and references to merged columns what they mean, also those under the name that `USING (...) AS name` gives them.
 //! - groups whose aggregates stand in subqueries with FROM become a relation (`grouped_apart`);
 //! - columns that a primary key among the keys of all grouping sets determines are keys too (`determined`);
 //! - calls and groups get names that no column has, where the statement's columns are named like calls (`pg::rewrite::said`);
@@ -12,6 +11,7 @@
 //! - `EXCEPT ALL` and `INTERSECT ALL`: rows are numbered among their equals, and then differ.
 
 use super::determined::{self, Keyed};
+use super::merged::{Merging, Side, merged};
 use super::{
     Binder, column_names, fold, grouped_apart, order_keys, outer_aggregates, output_names, row_values, whole_rows,
     windows,
@@ -19,6 +19,7 @@ use super::{
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::select;
 use crate::pg::rewrite::{calls_apart, groups_apart, is_like_a_call, output_name, says_one};
+use crate::pg::semantics::resolve::known_of;
 use crate::pg::tokens::joins;
 use crate::pg::walk::{VisitMut, constraint};
 use datafusion::sql::sqlparser::ast::{
@@ -28,6 +29,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 use tenon_executor::scan::is_place;
+use tenon_storage::SqlType;
 
 /// Expands a statement in place.
 pub(super) fn expand(binder: &Binder, statement: &mut Statement) -> Result<()> {
@@ -167,7 +169,18 @@ struct JoinAlias {
 struct ScopeColumn {
     name: String,
     value: Expr,
+    /// Its type, where that is known.
+    of: Option<SqlType>,
     merged: bool,
+}
+
+impl ScopeColumn {
+    fn merging(&self) -> Merging {
+        Merging {
+            value: self.value.clone(),
+            of: self.of,
+        }
+    }
 }
 
 impl Scope {
@@ -247,7 +260,7 @@ impl Expander<'_> {
         let scope = self.using(select)?;
         self.output_names(select, scope.is_some(), false);
         order_keys::check(select, &keys)?;
-        order_keys::distinct(select);
+        order_keys::distinct(select, &keys);
         if let Some(scope) = scope
             && let Some(order) = &mut query.order_by
             && let OrderByKind::Expressions(keys) = &mut order.kind
@@ -377,15 +390,21 @@ impl Expander<'_> {
 
     /// The names of the columns of a relation in FROM, which may refer to rows outside.
     fn columns(&self, relation: impl FnOnce(&Self) -> TableFactor) -> Result<Vec<String>> {
-        let mut relation = relation(self);
+        let columns = self.typed_columns(relation(self))?;
+        Ok(columns.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// The same with their types, as far as these are known.
+    fn typed_columns(&self, mut relation: TableFactor) -> Result<Vec<(String, Option<SqlType>)>> {
         self.columns_alone(relation.clone()).or_else(|error| {
             column_names::reduce(&mut relation);
-            self.columns_alone(relation).map_err(|_| error)
+            let columns = self.columns_alone(relation).map_err(|_| error)?;
+            Ok(columns.into_iter().map(|(name, _)| (name, None)).collect())
         })
     }
 
     /// The same of one that does not.
-    fn columns_alone(&self, relation: TableFactor) -> Result<Vec<String>> {
+    fn columns_alone(&self, relation: TableFactor) -> Result<Vec<(String, Option<SqlType>)>> {
         let from = select::alone(relation);
         let mut statement = select::of(vec![SelectItem::Wildcard(Default::default())], vec![from], None);
         if let Statement::Query(query) = &mut statement {
@@ -410,8 +429,8 @@ impl Expander<'_> {
             .schema()
             .fields()
             .iter()
-            .map(|field| field.name().clone())
-            .filter(|name| !is_place(name))
+            .map(|field| (field.name().clone(), known_of(field)))
+            .filter(|(name, _)| !is_place(name))
             .collect())
     }
 
@@ -534,17 +553,18 @@ impl Expander<'_> {
             _ => None,
         };
         let own = factor.clone();
-        let names = self.columns(|_| own)?;
-        let column = |name: String| ScopeColumn {
+        let columns = self.typed_columns(own)?;
+        let column = |(name, of): (String, Option<SqlType>)| ScopeColumn {
             value: match &qualifier {
                 Some(qualifier) => Expr::CompoundIdentifier(vec![quoted(qualifier), quoted(&name)]),
                 None => Expr::Identifier(quoted(&name)),
             },
             name,
+            of,
             merged: false,
         };
         Ok(Scope {
-            columns: names.into_iter().map(column).collect(),
+            columns: columns.into_iter().map(column).collect(),
             aliases: Vec::new(),
         })
     }
@@ -586,20 +606,18 @@ impl Expander<'_> {
                 let message = format!("column \"{name}\" specified in USING clause does not exist in {side} table");
                 SqlError::new(state::UNDEFINED_COLUMN, message)
             };
-            let first = left.find(name)?.ok_or_else(|| missing("left"))?.value.clone();
-            let second = right.find(name)?.ok_or_else(|| missing("right"))?.value.clone();
-            let equal = binary(first.clone(), BinaryOperator::Eq, second.clone());
+            let first = left.find(name)?.ok_or_else(|| missing("left"))?.merging();
+            let second = right.find(name)?.ok_or_else(|| missing("right"))?.merging();
+            let equal = binary(first.value.clone(), BinaryOperator::Eq, second.value.clone());
             condition = Some(match condition {
                 Some(before) => binary(before, BinaryOperator::And, equal),
                 None => equal,
             });
+            let merged = merged(first, second, side)?;
             columns.push(ScopeColumn {
                 name: name.clone(),
-                value: match side {
-                    Side::First => first,
-                    Side::Second => second,
-                    Side::Either => crate::pg::rewrite::call("coalesce", vec![first, second]),
-                },
+                value: merged.value,
+                of: merged.of,
                 merged: true,
             });
         }
@@ -621,24 +639,6 @@ impl Expander<'_> {
         let always = Expr::Value(datafusion::sql::sqlparser::ast::Value::Boolean(true).into());
         *constraint = JoinConstraint::On(condition.unwrap_or(always));
         Ok(scope)
-    }
-}
-
-/// Which table's value a merged column has.
-#[derive(Clone, Copy)]
-enum Side {
-    First,
-    Second,
-    Either,
-}
-
-impl Side {
-    fn of(operator: &JoinOperator) -> Side {
-        match operator {
-            JoinOperator::Right(_) | JoinOperator::RightOuter(_) => Side::Second,
-            JoinOperator::FullOuter(_) => Side::Either,
-            _ => Side::First,
-        }
     }
 }
 

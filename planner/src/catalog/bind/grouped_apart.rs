@@ -7,7 +7,7 @@ use super::fold;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::names::known_as;
 use crate::pg::parse::select;
-use crate::pg::rewrite::function_name;
+use crate::pg::rewrite::{COMPARED, function_name};
 use crate::pg::walk::{Visit, VisitMut, is_ungrouped};
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, Query, Select, SelectItem,
@@ -27,7 +27,7 @@ pub(super) fn resolve(
     if select.from.is_empty() || !select.projection.iter().all(named) {
         return Ok(());
     }
-    let Some(keys) = keys_of(&select.group_by) else {
+    let Some(keys) = keys_of(&select.group_by, &select.projection) else {
         return Ok(());
     };
     let own = select
@@ -98,13 +98,25 @@ pub(super) fn resolve(
     Ok(())
 }
 
-/// What a query groups by; None where an output column's place says it.
-fn keys_of(group_by: &GroupByExpr) -> Option<Vec<Expr>> {
+/// What a query groups by; None where an output column's place says it within a set.
+fn keys_of(group_by: &GroupByExpr, items: &[SelectItem]) -> Option<Vec<Expr>> {
     let GroupByExpr::Expressions(keys, _) = group_by else {
         return None;
     };
+    let at = |key: &Expr| match key {
+        Expr::Value(value) => match &value.value {
+            Value::Number(at, _) => at.parse::<usize>().ok()?.checked_sub(1),
+            _ => None,
+        },
+        _ => None,
+    };
+    let in_sets = keys.iter().any(|key| matches!(key, Expr::GroupingSets(_)));
     let mut all: Vec<Expr> = Vec::new();
     for key in keys {
+        let key = match at(key).filter(|_| !in_sets).map(|at| items.get(at)) {
+            Some(Some(SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. })) => item,
+            _ => key,
+        };
         let own: Vec<&Expr> = match key {
             Expr::GroupingSets(sets) => sets.iter().flatten().collect(),
             Expr::Tuple(items) => items.iter().collect(),
@@ -172,6 +184,8 @@ struct Around {
     relations: Vec<String>,
     is_grouped: bool,
     has_from: bool,
+    /// It compares a row with those of a subquery: what it holds beside that stood outside of it.
+    compares: bool,
 }
 
 struct Walker<'a> {
@@ -200,23 +214,33 @@ impl Walker<'_> {
 
     fn enter(&mut self, query: &Query) {
         let around = match query.body.as_ref() {
-            SetExpr::Select(select) => Around {
-                relations: select
+            SetExpr::Select(select) => {
+                let relations: Vec<String> = select
                     .from
                     .iter()
                     .flat_map(crate::pg::walk::factors)
                     .filter_map(known_as)
-                    .collect(),
-                is_grouped: !is_ungrouped(select),
-                has_from: !select.from.is_empty(),
-            },
+                    .collect();
+                Around {
+                    is_grouped: !is_ungrouped(select),
+                    has_from: !select.from.is_empty(),
+                    compares: matches!(relations.as_slice(), [only] if only == COMPARED),
+                    relations,
+                }
+            }
             _ => Around {
                 relations: Vec::new(),
                 is_grouped: false,
                 has_from: false,
+                compares: false,
             },
         };
         self.around.push(around);
+    }
+
+    /// Whether the place is within a subquery of the text.
+    fn is_inside(&self) -> bool {
+        self.around.iter().any(|around| !around.compares)
     }
 
     /// Whether a column is named as one of the query's own relations.
@@ -277,7 +301,10 @@ impl Visitor for Walker<'_> {
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         if let Expr::Function(call) = expr
             && self.around.iter().any(|around| around.has_from)
-            && self.belongs(call)
+            && match self.is_inside() {
+                true => self.belongs(call),
+                false => call.over.is_none() && (self.is_aggregate)(call),
+            }
         {
             self.found = true;
         }
@@ -299,7 +326,7 @@ impl VisitorMut for Walker<'_> {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let inside = !self.around.is_empty();
+        let inside = self.is_inside();
         if qualifier(expr).as_deref() == Some(GROUPS) {
             return ControlFlow::Continue(());
         }

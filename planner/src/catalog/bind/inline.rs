@@ -5,6 +5,10 @@
 //! other.
 
 mod overloads;
+mod results;
+mod variadic;
+
+use results::gives_set;
 
 use super::composite::parsed;
 use super::{Binder, argument_fields, fold, hygiene, outer_aggregates, parts};
@@ -318,6 +322,9 @@ fn of_list(given: &[FunctionArg]) -> Option<Arguments> {
 
 /// The values of a function's arguments; None where the call does not fit it.
 fn bound(function: &Function, given: &Arguments) -> Result<Option<Vec<Expr>>> {
+    let Some(given) = variadic::gathered(function, given) else {
+        return Ok(None);
+    };
     let mut values: Vec<Option<Expr>> = vec![None; function.arguments.len()];
     for (at, (name, value)) in given.iter().enumerate() {
         let at = match name {
@@ -460,22 +467,9 @@ impl Inliner<'_> {
         let Some((function, query, values)) = self.body(&call.name, &given, None)? else {
             return Ok(None);
         };
-        let FunctionResult::Scalar(result) = &function.returns else {
-            return Err(SqlError::unsupported(format!(
-                "function {} in a SELECT list: it returns rows, so call it in FROM",
-                function_name(call)
-            )));
-        };
-        let value = match alone(&query) {
-            Some(expr) => Expr::Nested(Box::new(expr)),
-            None => Expr::Subquery(first_row(query)),
-        };
-        let value = match result.as_str() {
-            "void" => cast(null(), "void")?,
-            result if result.starts_with("any") => value,
-            result => cast_bare(value, result)?,
-        };
-        if !function.strict || values.is_empty() {
+        let value = self.value(&function, query)?;
+        // A set of nothing is no row, which CASE cannot say.
+        if !function.strict || values.is_empty() || gives_set(&function) {
             return Ok(Some(value));
         }
         let null = |value: &Expr| CaseWhen {
@@ -552,11 +546,11 @@ impl Inliner<'_> {
                         let names = composite.iter().flat_map(|of| &of.columns);
                         names.map(|(name, _)| column(name)).collect()
                     }
-                    Err(_) => vec![column(&shown)],
+                    Err(_) => vec![column(only_out(&function).unwrap_or(&shown))],
                 }
             }
         };
-        if matches!(function.returns, FunctionResult::Scalar(_)) {
+        if !gives_set(&function) {
             query = first_row(query);
         }
         if ordinality {
@@ -585,8 +579,20 @@ impl Inliner<'_> {
     }
 }
 
-/// The one expression of a query that reads no table.
-fn alone(query: &Query) -> Option<Expr> {
+/// The name of a function's only OUT argument.
+fn only_out(function: &Function) -> Option<&str> {
+    let mut out = function
+        .parameters
+        .iter()
+        .filter(|own| matches!(own.mode, 'o' | 'b' | 't'));
+    match (out.next(), out.next()) {
+        (Some(only), None) => only.name.as_deref(),
+        _ => None,
+    }
+}
+
+/// The expressions of a query that reads no table and gives one row.
+fn alone_items(query: &Query) -> Option<Vec<Expr>> {
     let SetExpr::Select(select) = query.body.as_ref() else {
         return None;
     };
@@ -598,14 +604,15 @@ fn alone(query: &Query) -> Option<Expr> {
         && select.having.is_none()
         && select.distinct.is_none()
         && is_ungrouped(select);
-    match select.projection.as_slice() {
-        [SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }]
+    let item = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }
             if plain && !has_aggregate(expr) && !has_set(expr) =>
         {
             Some(expr.clone())
         }
         _ => None,
-    }
+    };
+    select.projection.iter().map(item).collect()
 }
 
 /// The rows with, at the end, their number: WITH ORDINALITY.

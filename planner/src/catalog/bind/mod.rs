@@ -11,6 +11,7 @@ mod grouped_apart;
 mod hygiene;
 mod inline;
 mod lookup;
+mod merged;
 pub(crate) mod only;
 mod order_keys;
 mod outer_aggregates;

@@ -35,8 +35,9 @@ pub(super) fn check(select: &Select, keys: &[&mut Expr]) -> Result<()> {
     Ok(())
 }
 
-/// Leaves one of the keys of DISTINCT ON that are the same column, with its relation's name and without.
-pub(super) fn distinct(select: &mut Select) {
+/// Leaves one of the keys of DISTINCT ON that are the same column, with its relation's name and without, and puts those by which
+/// the rows are ordered first, in that order.
+pub(super) fn distinct(select: &mut Select, order: &[&mut Expr]) {
     if select.from.iter().any(super::expand::merges) {
         return;
     }
@@ -62,7 +63,15 @@ pub(super) fn distinct(select: &mut Select) {
             kept.push(key);
         }
     }
-    *keys = kept;
+    for own in order {
+        let found = kept.iter().position(|key| same(key, &**own));
+        match found {
+            Some(at) => keys.push(kept.remove(at)),
+            None if keys.iter().any(|key| same(key, &**own)) => {}
+            None => break,
+        }
+    }
+    keys.append(&mut kept);
 }
 
 /// What an output column is; None for a column of that very name, as `*` has it too.

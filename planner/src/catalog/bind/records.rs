@@ -200,20 +200,8 @@ impl Resolver<'_> {
             let message = format!("cannot cast type record to {data_type}");
             return Err(SqlError::new(SqlState("42846"), message).detail(detail.to_string()));
         }
-        let mut made = Vec::with_capacity(2 * columns.len() + 1);
-        // What the oid stands for is known from here on.
-        self.binder.field_of_type(data_type)?;
-        let oid = self.binder.oid_of_record(data_type);
-        if let Some(oid) = oid {
-            // 0: there is no type of its arrays.
-            let array = self.binder.array_of_record(data_type).unwrap_or_else(|| "0".into());
-            made.extend([oid.to_string(), array].map(|oid| Expr::Value(Value::Number(oid, false).into())));
-        }
-        for ((name, declared), value) in columns.iter().zip(values) {
-            made.push(text(name));
-            made.push(self.cast_to(value, declared)?);
-        }
-        Ok(Some(call(if oid.is_some() { COMPOSITE } else { RECORD }, made)))
+        let made = self.binder.record_of(Some(data_type), &columns, values)?;
+        Ok(Some(made))
     }
 
     /// A cast, resolved where it is one to a composite type itself.
@@ -255,7 +243,7 @@ impl Resolver<'_> {
                     let first = arguments(&mut call).next()?.clone();
                     self.columns(&first)
                 }
-                _ => None,
+                _ => self.binder.row_type_of_call(call).map(|rows| rows.columns),
             },
             _ => None,
         }
@@ -371,6 +359,31 @@ impl Resolver<'_> {
             alias: Ident::with_quote('"', &name),
         });
         Some(items.collect())
+    }
+}
+
+impl Binder {
+    /// The record of values for columns, of a composite type where one is given.
+    pub(super) fn record_of(
+        &self,
+        data_type: Option<&DataType>,
+        columns: &[(String, String)],
+        values: Vec<Expr>,
+    ) -> Result<Expr> {
+        let mut made = Vec::with_capacity(2 * columns.len() + 2);
+        // What the oid stands for is known from here on.
+        data_type.map(|own| self.field_of_type(own)).transpose()?;
+        let oid = data_type.and_then(|own| self.oid_of_record(own));
+        if let (Some(oid), Some(data_type)) = (oid, data_type) {
+            // 0: there is no type of its arrays.
+            let array = self.array_of_record(data_type).unwrap_or_else(|| "0".into());
+            made.extend([oid.to_string(), array].map(|oid| Expr::Value(Value::Number(oid, false).into())));
+        }
+        for ((name, declared), value) in columns.iter().zip(values) {
+            made.push(text(name));
+            made.push(Resolver { binder: self }.cast_to(value, declared)?);
+        }
+        Ok(call(if oid.is_some() { COMPOSITE } else { RECORD }, made))
     }
 }
 

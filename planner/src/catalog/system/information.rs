@@ -11,7 +11,7 @@ use crate::catalog::bind::Binder;
 use datafusion::datasource::TableProvider;
 use datafusion::error::Result;
 use std::sync::Arc;
-use tenon_storage::{CheckOption, Generated, Index, Relation, Sequence, SqlType, TableVersion};
+use tenon_storage::{CheckOption, Deferral, Generated, Index, Relation, Sequence, SqlType, TableVersion};
 
 /// The views, each with its columns.
 const COLUMNS: &str = include_str!("information_columns.txt");
@@ -247,8 +247,8 @@ fn constraint(table: &TableVersion, key: &Index, database: &str) -> Row {
         "table_schema": schema,
         "table_name": table.name(),
         "constraint_type": if key.is_primary() { "PRIMARY KEY" } else { "UNIQUE" },
-        "is_deferrable": "NO",
-        "initially_deferred": "NO",
+        "is_deferrable": yes_or_no(key.deferral != Deferral::Never),
+        "initially_deferred": yes_or_no(key.deferral == Deferral::Deferred),
         "enforced": "YES",
         "nulls_distinct": (!key.is_primary()).then(|| yes_or_no(!key.nulls_not_distinct).to_string()),
     }

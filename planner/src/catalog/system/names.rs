@@ -2,7 +2,7 @@
 
 use super::system_types;
 use tenon_storage::datetime::IntervalRange;
-use tenon_storage::{EnumType, ExpressionIndex, Index, SqlType, TableVersion, quote};
+use tenon_storage::{Deferral, EnumType, ExpressionIndex, Index, SqlType, TableVersion, quote};
 
 /// `pg_type.typlen`: bytes, -1 for a varying length.
 pub(super) fn length(sql_type: SqlType) -> i64 {
@@ -140,7 +140,12 @@ fn key_columns(table: &TableVersion, index: &Index) -> String {
 /// `pg_get_constraintdef` of a PRIMARY KEY or UNIQUE constraint.
 pub(super) fn key_definition(table: &TableVersion, key: &Index) -> String {
     let what = if key.is_primary() { "PRIMARY KEY" } else { "UNIQUE" };
-    format!("{what} ({})", key_columns(table, key))
+    let waits = match key.deferral {
+        Deferral::Never => "",
+        Deferral::Immediate => " DEFERRABLE",
+        Deferral::Deferred => " DEFERRABLE INITIALLY DEFERRED",
+    };
+    format!("{what} ({}){waits}", key_columns(table, key))
 }
 
 /// `pg_get_indexdef` of an index.

@@ -17,8 +17,8 @@ use datafusion::sql::sqlparser::ast::Expr;
 use std::sync::Arc;
 use tenon_storage::range::RangeType;
 use tenon_storage::{
-    CheckOption, Composite, ExpressionIndex, Generated, Index, IndexKind, Object, ObjectKey, Partition, Relation,
-    Secured, Sequence, SqlType, TableVersion,
+    CheckOption, Composite, Deferral, ExpressionIndex, Generated, Index, IndexKind, Object, ObjectKey, Partition,
+    Relation, Secured, Sequence, SqlType, TableVersion,
 };
 
 const ZONE_COLUMNS: &[(&str, &str)] = &[
@@ -815,7 +815,7 @@ fn indexes(binder: &Binder) -> Vec<Row> {
             "indnullsnotdistinct": nulls_not_distinct,
             "indisprimary": primary,
             "indisexclusion": false,
-            "indimmediate": true,
+            "indimmediate": !matches!(shown.of, ShownKeys::Columns(key) if key.deferral != Deferral::Never),
             "indisclustered": false,
             "indisvalid": true,
             "indcheckxmin": false,
@@ -867,8 +867,8 @@ fn constraints(binder: &Binder) -> Vec<Row> {
             "conname": key.name.as_str(),
             "connamespace": schema_oid(binder, &table.definition().schema_name),
             "contype": if key.is_primary() { "p" } else { "u" },
-            "condeferrable": false,
-            "condeferred": false,
+            "condeferrable": key.deferral != Deferral::Never,
+            "condeferred": key.deferral == Deferral::Deferred,
             "convalidated": true,
             "conrelid": table.oid(),
             "contypid": 0_i64,

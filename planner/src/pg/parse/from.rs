@@ -31,6 +31,56 @@ pub(super) fn mark_rows_from(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
+/// `f(...) AS (a int, b text)`: the columns that a function returns, under its own name.
+pub(super) fn name_definitions(tokens: &mut Vec<TokenWithSpan>) {
+    let solid: Vec<usize> = (0..tokens.len())
+        .filter(|&at| !matches!(tokens[at].token, Token::Whitespace(_) | Token::EOF))
+        .collect();
+    let token = |place: usize| solid.get(place).map(|&at| &tokens[at].token);
+    let keyword = |place: usize| match token(place) {
+        Some(Token::Word(word)) if word.quote_style.is_none() => Some(word.keyword),
+        _ => None,
+    };
+    let is_statement = |place: usize| {
+        use Keyword::{DELETE, INSERT, MERGE, SELECT, TABLE, UPDATE, VALUES, WITH};
+        keyword(place).is_some_and(|word| [DELETE, INSERT, MERGE, SELECT, TABLE, UPDATE, VALUES, WITH].contains(&word))
+    };
+    let is_word = |place: usize| matches!(token(place), Some(Token::Word(_)));
+    let mut named = Vec::new();
+    for close in 0..solid.len() {
+        let defines = token(close) == Some(&Token::RParen)
+            && keyword(close + 1) == Some(Keyword::AS)
+            && token(close + 2) == Some(&Token::LParen)
+            && is_word(close + 3)
+            && is_word(close + 4)
+            && !is_statement(close + 3);
+        if !defines {
+            continue;
+        }
+        let mut depth = 0;
+        let open = (0..=close).rev().find(|&place| {
+            match token(place) {
+                Some(Token::RParen) => depth += 1,
+                Some(Token::LParen) => depth -= 1,
+                _ => {}
+            }
+            depth == 0
+        });
+        if let Some(place) = open.and_then(|open| open.checked_sub(1))
+            && let Some(name @ Token::Word(_)) = token(place)
+        {
+            named.push((solid[close + 1], name.clone()));
+        }
+    }
+    for (at, name) in named.into_iter().rev() {
+        let own = TokenWithSpan {
+            token: name,
+            span: tokens[at].span,
+        };
+        tokens.insert(at + 1, own);
+    }
+}
+
 /// `TABLE t` is `SELECT * FROM t`.
 pub(super) fn spell_out_table(tokens: &mut Vec<TokenWithSpan>) {
     let solid: Vec<usize> = (0..tokens.len())

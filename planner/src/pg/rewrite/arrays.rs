@@ -21,8 +21,13 @@ pub(super) fn of_subquery(function: &Function) -> Option<Expr> {
     if items(query).is_some_and(|items| items != 1) {
         return Some(Expr::Subquery(query.clone()));
     }
-    let gathered = in_place(query).unwrap_or_else(|| over_derived(query.clone()));
-    Some(call(OR_EMPTY, vec![Expr::Subquery(gathered)]))
+    Some(gathered(query.clone()))
+}
+
+/// The array of the values of a query's only column.
+pub(crate) fn gathered(query: Box<Query>) -> Expr {
+    let gathered = in_place(&query).unwrap_or_else(|| over_derived(query));
+    call(OR_EMPTY, vec![Expr::Subquery(gathered)])
 }
 
 fn array_agg(value: Expr, query: &Query) -> Expr {

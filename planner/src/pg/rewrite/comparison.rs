@@ -13,6 +13,9 @@ use datafusion::sql::sqlparser::ast::{
     UnaryOperator, Value,
 };
 
+/// What the subquery's rows are called.
+pub(crate) const COMPARED: &str = "\u{1}any";
+
 /// `left op ANY (subquery)`, or its negation.
 pub(super) struct Comparison {
     pub left: Expr,
@@ -205,13 +208,13 @@ pub(super) fn named(subquery: Box<Query>, width: usize) -> (TableWithJoins, Expr
     let columns: Vec<Ident> = (0..width).map(|at| name(&format!("\u{1}value{at}"))).collect();
     let mut values: Vec<Expr> = columns
         .iter()
-        .map(|column| Expr::CompoundIdentifier(vec![name("\u{1}any"), column.clone()]))
+        .map(|column| Expr::CompoundIdentifier(vec![name(COMPARED), column.clone()]))
         .collect();
     let value = match values.len() {
         1 => values.remove(0),
         _ => Expr::Tuple(values),
     };
-    let from = select::alone(select::derived(subquery, "\u{1}any", &columns));
+    let from = select::alone(select::derived(subquery, COMPARED, &columns));
     (from, value)
 }
 

@@ -46,8 +46,9 @@ mod ties;
 mod value_types;
 
 pub(crate) use apart::arguments;
-pub(crate) use arrays::GATHERED;
+pub(crate) use arrays::{GATHERED, gathered};
 pub(crate) use calls::VARIADIC;
+pub(crate) use comparison::COMPARED;
 pub(crate) use distinct_from::{test_of, with_operators};
 pub(crate) use from::ROWS_FROM;
 pub(crate) use like_calls::{is_like_a_call, says_one};

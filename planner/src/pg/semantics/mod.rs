@@ -12,6 +12,7 @@
 //! - conditions over no columns are computed at once: `constant_conditions`;
 //! - dates and times change their type by the session's zone: `times`;
 //! - intervals compare by their length: `intervals`;
+//! - the two zeros of floats are equal: `zeros`;
 //! - blanks at the end of a `bpchar` do not count: `blanks`;
 //! - literals take the types of their neighbours: `resolve`;
 //! - lists that exclude each other say nothing of a null: `in_lists`;
@@ -60,6 +61,7 @@ mod unions;
 mod unseen_orders;
 mod volatile_columns;
 mod volatile_keys;
+pub(crate) mod zeros;
 
 pub(crate) use self::correlated::without_marks;
 use self::implied_equalities::DropImpliedEqualities;
@@ -156,7 +158,7 @@ impl AnalyzerRule for PostgresSemantics {
     }
 }
 
-/// ORDER BY a jsonb is by its own order, not its text's; NULL in a record is its greatest value, wherever NULLs stand.
+/// ORDER BY a jsonb is by its own order, not its text's; the zeros of floats are equal; NULL in a record is its greatest value, wherever NULLs stand.
 fn order_json(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Sort(mut sort) = plan else {
         return Ok(Transformed::no(plan));
@@ -174,6 +176,7 @@ fn order_keys(keys: &mut [SortExpr], schema: &DFSchema) -> Result<bool> {
             key.expr = json::ordered(own);
             changed = true;
         }
+        changed |= zeros::all(std::slice::from_mut(&mut key.expr), schema);
     }
     Ok(changed)
 }
@@ -185,6 +188,8 @@ fn rewrite_node(plan: LogicalPlan, conventions: &Conventions) -> Result<Transfor
         transformed: sorted,
         ..
     } = order_json(plan)?;
+    let (plan, distinct) = zeros::distinct_on(plan)?;
+    let sorted = sorted || distinct;
     // Most nodes have nothing to rewrite: look before the schema is merged and names are saved.
     let mut touched = false;
     plan.apply_expressions(|expr| {
@@ -219,6 +224,7 @@ fn is_candidate(expr: &Expr) -> bool {
         Expr::ScalarFunction(_) | Expr::Cast(_) | Expr::AggregateFunction(_) | Expr::WindowFunction(_) => true,
         Expr::Between(_) => true,
         Expr::InList(list) => in_lists::reads_row(list),
+        Expr::Case(case) => case.expr.is_some(),
         _ => false,
     }
 }
@@ -227,6 +233,7 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema, conventions: &Conventions) -> Res
     match expr {
         Expr::Cast(cast) => casts::rewrite(cast, schema, conventions),
         Expr::InList(list) => Ok(in_lists::apart(list)),
+        Expr::Case(case) => Ok(zeros::case(case, schema)),
         Expr::Between(between) => records::between(between, schema),
         Expr::BinaryExpr(binary) if in_lists::is_candidate(&binary) => Ok(in_lists::rewrite(binary)),
         Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat => texts_joined(binary, schema),
@@ -234,6 +241,7 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema, conventions: &Conventions) -> Res
         Expr::BinaryExpr(binary) => arithmetic::rewrite(binary, schema),
         Expr::AggregateFunction(mut call) => {
             let unmarked = outer_aggregates::check(&mut call)?;
+            let told_apart = call.params.distinct && zeros::all(&mut call.params.args, schema);
             // DISTINCT sorts, which the results of these show.
             let shown = call.params.distinct && matches!(call.func.name(), "array_agg" | "string_agg");
             let unsorted = shown && call.params.order_by.is_empty();
@@ -246,11 +254,12 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema, conventions: &Conventions) -> Res
             let lowered = aggregate::lower(call.data, schema)?;
             Ok(Transformed::new_transformed(
                 lowered.data,
-                lowered.transformed || call.transformed || sorted || unmarked,
+                lowered.transformed || call.transformed || sorted || unmarked || told_apart,
             ))
         }
         Expr::WindowFunction(mut call) => {
             let sorted = order_keys(&mut call.params.order_by, schema)?;
+            let sorted = zeros::all(&mut call.params.partition_by, schema) || sorted;
             let call = filtered::window(call)?;
             let lowered = aggregate::lower_window(call.data, schema)?;
             Ok(Transformed::new_transformed(

@@ -1,6 +1,7 @@
 //! Physical expressions as SQL.
 
 use crate::pg::functions::each_row;
+use crate::pg::semantics::zeros::ONE_ZERO;
 use datafusion::common::ScalarValue;
 use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NegativeExpr,
@@ -89,6 +90,8 @@ pub(super) fn text(expr: &Arc<dyn PhysicalExpr>, names: &[String]) -> String {
             return value(constant);
         }
         return match (operator, arguments.as_slice()) {
+            // It makes no difference that is shown.
+            (None, [key]) if call.name() == ONE_ZERO => key.clone(),
             (Some(operator), [left, right]) => format!("({left} {operator} {right})"),
             _ => format!("{}({})", call.name(), arguments.join(", ")),
         };

@@ -344,13 +344,18 @@ async fn constraint_added(session: &mut Session, place: &Target, constraint: &Ta
     keys::included(session, place, constraint)?;
     match constraint {
         TableConstraint::Unique(unique) => {
+            let deferral = keys::deferral(unique.characteristics.as_ref())?;
             let unique = constraints::unique(&unique.columns, unique.name.as_ref(), unique.nulls_distinct)?;
-            add_unique(session, schema, name, unique).await
+            let columns = keys::columns(&unique);
+            add_unique(session, schema, name, unique).await?;
+            keys::defer(session, place, &[(columns, deferral)])
         }
         TableConstraint::Check(check) => check_constraints::add(session, place, check, None).await,
         TableConstraint::PrimaryKey(key) => {
             let columns = key.columns.iter().map(create::key_column).collect::<Result<Vec<_>>>()?;
-            add_primary_key(session, schema, name, columns, key.name.as_ref().map(fold)).await
+            let deferral = keys::deferral(key.characteristics.as_ref())?;
+            add_primary_key(session, schema, name, columns.clone(), key.name.as_ref().map(fold)).await?;
+            keys::defer(session, place, &[(columns, deferral)])
         }
         TableConstraint::PrimaryKeyUsingIndex(of) => keys::adopt_index(session, place, of, true),
         TableConstraint::UniqueUsingIndex(of) => keys::adopt_index(session, place, of, false),

@@ -6,7 +6,8 @@ use super::constraints::{self, Checks};
 use super::declared::{self, Declared};
 use super::drop::depended_on;
 use super::{
-    alter, check_constraints, defaults, generated, insert, partition, query, references, row_types, select, sequence,
+    alter, check_constraints, defaults, generated, insert, keys, partition, query, references, row_types, select,
+    sequence,
 };
 use crate::catalog::bind::Target;
 use crate::pg::error::{Result, SqlError, state};
@@ -113,9 +114,11 @@ pub(super) async fn add(session: &mut Session, place: &Target, column: ColumnDef
             declared.primary_key_name,
         )
         .await?;
+        keys::defer(session, place, &[(vec![name.clone()], declared.key_deferral)])?;
     }
     if let Some(unique) = declared.unique {
         alter::add_unique(session, &place.schema, &place.name, unique).await?;
+        keys::defer(session, place, &[(vec![name.clone()], declared.unique_deferral)])?;
     }
     for (own, check) in declared.checks {
         check_constraints::add(session, place, &check, own.as_ref()).await?;

@@ -19,7 +19,7 @@ use datafusion::physical_plan::expressions::{BinaryExpr, Column, IsNotNullExpr};
 use datafusion::sql::sqlparser::ast::{ConflictTarget, Ident, ObjectName};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use tenon_storage::{Index, IndexKind, MemoryBudget, RowLocation, TableDefinition, TableVersion};
+use tenon_storage::{Deferral, Index, IndexKind, MemoryBudget, RowLocation, TableDefinition, TableVersion};
 
 /// A unique index that decides whether rows conflict.
 #[derive(Clone)]
@@ -43,14 +43,20 @@ pub(super) fn arbiters(
                 .map(Arbiter::Computed),
         )
     };
-    match target {
+    let meant = match target {
         None => {
             let columns = unique(definition).cloned().map(Arbiter::Columns);
-            Ok(columns.chain(computed()?).collect())
+            columns.chain(computed()?).collect()
         }
-        Some(ConflictTarget::Columns(names)) => inferred(binder, definition, names),
-        Some(ConflictTarget::OnConstraint(name)) => Ok(vec![Arbiter::Columns(constraint(definition, name)?.clone())]),
+        Some(ConflictTarget::Columns(names)) => inferred(binder, definition, names)?,
+        Some(ConflictTarget::OnConstraint(name)) => vec![Arbiter::Columns(constraint(definition, name)?.clone())],
+    };
+    let waits = |arbiter: &Arbiter| matches!(arbiter, Arbiter::Columns(index) if index.deferral != Deferral::Never);
+    if meant.iter().any(waits) {
+        let message = "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as arbiters";
+        return Err(SqlError::new(state::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
     }
+    Ok(meant)
 }
 
 /// What a list stands for: indexes with these keys over all rows, or over rows among which are those of the predicate.

@@ -2,7 +2,7 @@
 
 use super::declared::column_definition;
 use super::like::{self, Taken};
-use super::{check_constraints, constraints, generated, insert, partition, query, references};
+use super::{check_constraints, constraints, generated, insert, keys, partition, query, references};
 use crate::catalog::bind::{Target, fold};
 use crate::catalog::files;
 use crate::pg::error::{Result, SqlError, state};
@@ -121,6 +121,7 @@ pub(super) async fn table(
                 .lock()
                 .create_table(&place.schema, &place.name, definition)?;
             tell(session, &table, &taken);
+            keys::defer(session, &place, &taken.deferred)?;
             taken.finish(session, &table)?;
             for key in &foreign_keys {
                 references::add(session, &place, key, true).await?;
@@ -289,6 +290,9 @@ fn definition(session: &mut Session, create: &CreateTable, place: &Target) -> Re
             definition.primary_key = vec![column.name.clone()];
             definition.primary_key_name = declared.primary_key_name;
         }
+        let own = || vec![column.name.clone()];
+        taken.deferred.push((own(), declared.key_deferral));
+        taken.deferred.push((own(), declared.unique_deferral));
         definition.unique.extend(declared.unique);
         checks.extend(declared.checks);
         definition.columns.push(column);
@@ -312,15 +316,16 @@ fn definition(session: &mut Session, create: &CreateTable, place: &Target) -> Re
                 one_key(&definition)?;
                 definition.primary_key = key.columns.iter().map(key_column).collect::<Result<_>>()?;
                 definition.primary_key_name = key.name.as_ref().map(fold);
+                let deferral = keys::deferral(key.characteristics.as_ref())?;
+                taken.deferred.push((definition.primary_key.clone(), deferral));
             }
             TableConstraint::ForeignKey(key) => taken.foreign_keys.push(key.clone()),
             TableConstraint::Check(check) => checks.push((check.name.clone(), check.clone())),
             TableConstraint::Unique(unique) => {
-                definition.unique.push(constraints::unique(
-                    &unique.columns,
-                    unique.name.as_ref(),
-                    unique.nulls_distinct,
-                )?);
+                let deferral = keys::deferral(unique.characteristics.as_ref())?;
+                let unique = constraints::unique(&unique.columns, unique.name.as_ref(), unique.nulls_distinct)?;
+                taken.deferred.push((keys::columns(&unique), deferral));
+                definition.unique.push(unique);
             }
             other => return Err(SqlError::unsupported(format!("constraint {other}"))),
         }

@@ -1,6 +1,6 @@
 //! Columns as they are declared: type, default, constraints, a sequence of their own.
 
-use super::{constraints, defaults, sequence};
+use super::{constraints, defaults, keys, sequence};
 use crate::catalog::bind::{Target, fold, parts};
 use crate::pg::collations;
 use crate::pg::error::{Result, SqlError, state};
@@ -8,7 +8,9 @@ use crate::pg::parse::definition::SequenceOptions;
 use crate::pg::parse::identity;
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{self, CheckConstraint, ColumnOption, ForeignKeyConstraint, Ident, ObjectName};
-use tenon_storage::{ColumnDef, Generated, IndexDef, SequenceDef, SequenceOwner, SqlType, TableVersion, quote};
+use tenon_storage::{
+    ColumnDef, Deferral, Generated, IndexDef, SequenceDef, SequenceOwner, SqlType, TableVersion, quote,
+};
 
 /// A sequence that a column is declared with: serial or an identity.
 pub(super) struct OwnSequence {
@@ -39,7 +41,9 @@ impl OwnSequence {
 pub(super) struct Declared {
     pub primary_key: bool,
     pub primary_key_name: Option<String>,
+    pub key_deferral: Deferral,
     pub unique: Option<IndexDef>,
+    pub unique_deferral: Deferral,
     pub checks: Vec<(Option<Ident>, CheckConstraint)>,
     pub foreign_keys: Vec<ForeignKeyConstraint>,
     pub sequence: Option<OwnSequence>,
@@ -89,7 +93,8 @@ pub(super) fn column_definition(
                 defaults::check(session, expr, &out)?;
                 out.default = Some(expr.to_string());
             }
-            ColumnOption::PrimaryKey(_) => {
+            ColumnOption::PrimaryKey(key) => {
+                declared.key_deferral = keys::deferral(key.characteristics.as_ref())?;
                 declared.primary_key = true;
                 declared.primary_key_name = option.name.as_ref().map(fold);
             }
@@ -98,7 +103,8 @@ pub(super) fn column_definition(
                 columns: vec![column.name.clone()],
                 ..key.clone()
             }),
-            ColumnOption::Unique(_) => {
+            ColumnOption::Unique(unique) => {
+                declared.unique_deferral = keys::deferral(unique.characteristics.as_ref())?;
                 let name = option.name.as_ref().map(fold);
                 declared.unique = Some(constraints::unique_index(vec![out.name.clone()], name));
             }

@@ -40,11 +40,12 @@ pub(super) fn create(session: &mut Session, declared: &CreateFunction) -> Result
     let wrong = |message: &str| Err(SqlError::new(state::INVALID_FUNCTION_DEFINITION, message));
     let returns = match (&declared.returns, declared.out.as_slice()) {
         (Some(FunctionResult::Set(_)), out @ [_, _, ..]) => FunctionResult::Table(out.to_vec()),
+        // `RETURNS record` beside several OUT arguments.
+        (Some(FunctionResult::Scalar(_)), out @ [_, _, ..]) => FunctionResult::Table(out.to_vec()),
         (Some(returns), _) => returns.clone(),
         (None, []) => return wrong("function result type must be specified"),
         (None, [(_, only)]) => FunctionResult::Scalar(only.clone()),
-        (None, out) if declared.language.as_deref() == Some("plpgsql") => FunctionResult::Table(out.to_vec()),
-        (None, _) => return Err(SqlError::unsupported("a function with several OUT arguments")),
+        (None, out) => FunctionResult::Table(out.to_vec()),
     };
     let Some(body) = &declared.body else {
         return wrong("no function body specified");
@@ -53,11 +54,14 @@ pub(super) fn create(session: &mut Session, declared: &CreateFunction) -> Result
     if declared.options.repeated {
         return Err(function_alter::repeated());
     }
-    let is_set = matches!(returns, FunctionResult::Set(_) | FunctionResult::Table(_));
     let mut options = FunctionOptions {
-        one_row: declared.returns.is_none(),
+        one_row: !matches!(
+            declared.returns,
+            Some(FunctionResult::Set(_) | FunctionResult::Table(_))
+        ),
         ..FunctionOptions::default()
     };
+    let is_set = !options.one_row;
     function_alter::apply(&mut options, &declared.options, is_set)?;
     let language = declared.language.clone().unwrap_or_default();
     if language == "sql" {

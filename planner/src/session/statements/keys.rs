@@ -1,12 +1,14 @@
 //! Keys that take over an index, and views that need a key which is dropped.
 
-use super::{constraints, drop, view_texts};
+use super::{constraints, drop, references, view_texts};
 use crate::catalog::bind::{Target, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::parse_query;
 use crate::session::Session;
-use datafusion::sql::sqlparser::ast::{ConstraintUsingIndex, PrimaryKeyConstraint, TableConstraint, UniqueConstraint};
-use tenon_storage::{IndexKind, Relation};
+use datafusion::sql::sqlparser::ast::{
+    ConstraintCharacteristics, ConstraintUsingIndex, PrimaryKeyConstraint, TableConstraint, UniqueConstraint,
+};
+use tenon_storage::{Deferral, IndexDef, IndexKind, Relation};
 
 /// What a key that is added says of columns beside its own.
 pub(super) fn included(session: &mut Session, place: &Target, constraint: &TableConstraint) -> Result<()> {
@@ -17,6 +19,31 @@ pub(super) fn included(session: &mut Session, place: &Target, constraint: &Table
         let table = state_now.table(&place.schema, &place.name).into_iter();
         let columns = table.flat_map(|table| table.definition().columns.iter().map(|own| own.name.as_str()));
         constraints::included(session, index_options, columns)?;
+    }
+    Ok(())
+}
+
+/// When a key's constraint is checked.
+pub(super) fn deferral(given: Option<&ConstraintCharacteristics>) -> Result<Deferral> {
+    Ok(match references::deferral(given)? {
+        (false, _) => Deferral::Never,
+        (true, false) => Deferral::Immediate,
+        (true, true) => Deferral::Deferred,
+    })
+}
+
+/// The columns that a constraint makes unique.
+pub(super) fn columns(unique: &IndexDef) -> Vec<String> {
+    unique.columns.iter().map(|(name, _)| name.clone()).collect()
+}
+
+/// Has the keys of a table that was just declared with them be checked later than at once.
+pub(super) fn defer(session: &mut Session, place: &Target, deferred: &[(Vec<String>, Deferral)]) -> Result<()> {
+    let transaction = session.transaction()?;
+    for (columns, deferral) in deferred.iter().filter(|(_, deferral)| *deferral != Deferral::Never) {
+        transaction
+            .lock()
+            .defer_key(&place.schema, &place.name, columns, *deferral)?;
     }
     Ok(())
 }

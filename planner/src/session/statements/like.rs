@@ -11,7 +11,7 @@ use crate::pg::parse::parse_expression;
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{ColumnDef as Declared, DataType, ForeignKeyConstraint};
 use tenon_storage::{
-    Check, ColumnDef, ExpressionIndex, Generated, IndexDef, IndexKind, Object, ObjectKey, Relation, TableDef,
+    Check, ColumnDef, Deferral, ExpressionIndex, Generated, IndexDef, IndexKind, Object, ObjectKey, Relation, TableDef,
     TableDefinition, privilege,
 };
 
@@ -74,6 +74,8 @@ pub(super) struct Taken {
     pub expression_indexes: Vec<ExpressionIndex>,
     /// Names of columns with what is said of them.
     pub comments: Vec<(String, Object)>,
+    /// The columns of keys with when these are checked.
+    pub deferred: Vec<(Vec<String>, Deferral)>,
 }
 
 /// Expands a column that stands for LIKE into a definition. False where it is an ordinary column.
@@ -163,6 +165,7 @@ fn of_table(
             constraint: index.kind == IndexKind::Constraint,
             nulls_not_distinct: index.nulls_not_distinct,
         };
+        taken.deferred.push((names(&index.columns), index.deferral));
         match index.kind {
             IndexKind::Primary if into.primary_key.is_empty() => into.primary_key = names(&index.columns),
             IndexKind::Primary => {

@@ -1,6 +1,6 @@
 //! CREATE, DROP and ALTER INDEX.
 
-use super::super::index::{ExpressionIndex, Index, IndexDef, IndexKind, default_name};
+use super::super::index::{Deferral, ExpressionIndex, Index, IndexDef, IndexKind, default_name};
 use super::super::table::{TableDefinition, TableVersion};
 use super::super::unique;
 use super::Transaction;
@@ -35,6 +35,7 @@ impl Transaction {
             columns,
             order,
             nulls_not_distinct: def.nulls_not_distinct,
+            deferral: Deferral::Never,
             slot: Arc::default(),
             key_rows: Arc::default(),
         };

@@ -1,6 +1,7 @@
 //! Commit: a transaction's changes on top of what others have committed.
 
 use super::super::database::Published;
+use super::super::index::Index;
 use super::super::moves::{Move, Removed};
 use super::super::schema::SchemaEntry;
 use super::super::state::{DatabaseState, Relation};
@@ -26,6 +27,15 @@ struct Merged {
     /// Where the rows lie that it takes out of tables that others have changed.
     removed: BTreeMap<u32, Removed>,
     moves: Vec<Move>,
+    /// Indexes in which keys stand twice, by table.
+    waiting: Vec<(u32, Vec<u32>)>,
+}
+
+/// Whether deferred constraints wait on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    Goes,
+    Ends,
 }
 
 /// Puts the rows of a table in segments that are worth keeping, and gives their moves. None: there is no such table.
@@ -75,7 +85,7 @@ impl Transaction {
                 let moves = own.moves.into_values().flatten().collect();
                 return Ok((own.state, moves));
             }
-            let merged = self.merge(current, Some(own))?;
+            let merged = self.merge(current, Some(own), Waiting::Ends)?;
             Ok((Arc::new(merged.state), merged.moves))
         });
         published.map(Some)
@@ -102,7 +112,7 @@ impl Transaction {
     pub(crate) fn onto(&self, current: &Arc<DatabaseState>) -> Result<Arc<DatabaseState>> {
         match Arc::ptr_eq(current, &self.base) {
             true => Ok(self.state.clone()),
-            false => Ok(Arc::new(self.merge(current, None)?.state)),
+            false => Ok(Arc::new(self.merge(current, None, Waiting::Ends)?.state)),
         }
     }
 
@@ -119,7 +129,10 @@ impl Transaction {
         }
         let mut removed = BTreeMap::new();
         self.state = if self.is_dirty() {
-            let merged = self.merge(&current, None)?;
+            let merged = self.merge(&current, None, Waiting::Goes)?;
+            for (table, indexes) in merged.waiting {
+                self.add_waiting(table, indexes);
+            }
             removed = merged.removed;
             Arc::new(merged.state)
         } else {
@@ -184,10 +197,10 @@ impl Transaction {
 
     /// The current state of others with this transaction's changes: those of a table that nobody else has changed as they are
     /// in `own`, and all rows in segments that are worth keeping, where it is given.
-    fn merge(&self, current: &DatabaseState, mut own_settled: Option<Settled>) -> Result<Merged> {
+    fn merge(&self, current: &DatabaseState, mut own_settled: Option<Settled>, ends: Waiting) -> Result<Merged> {
         self.check_relied_on(current)?;
         self.check_reads(current)?;
-        let (mut removed, mut moves) = (BTreeMap::new(), Vec::new());
+        let (mut removed, mut moves, mut waiting) = (BTreeMap::new(), Vec::new(), Vec::new());
         let mut next = current.clone();
         for name in &self.schemas_created {
             if next.schema(name).is_some() {
@@ -233,7 +246,10 @@ impl Transaction {
                 {
                     let budget = self.database.budget();
                     let gone = touch.removed.moved(theirs.segments(), &self.database.moves())?;
-                    let mut table = theirs.changed(&gone, &touch.appended, !touch.keys_changed, budget)?;
+                    let waits = |index: &Index| ends == Waiting::Goes && self.key_waits(index);
+                    let (mut table, twice) =
+                        theirs.changed(&gone, &touch.appended, !touch.keys_changed, budget, waits)?;
+                    waiting.push((*oid, twice));
                     if own_settled.is_some() {
                         let (settled, moved) = table.settled(0, budget);
                         table = settled;
@@ -303,6 +319,7 @@ impl Transaction {
             state: next,
             removed,
             moves,
+            waiting,
         })
     }
 }

@@ -8,6 +8,7 @@
 
 mod alter;
 mod claims;
+mod deferral;
 mod index;
 mod merge;
 mod objects;

@@ -6,13 +6,13 @@
 //! too many to remember, or the table has another definition: SerializationFailure (40001).
 
 use super::super::foreign_key::ForeignKey;
-use super::super::index::{ColumnOrder, Index, IndexKind};
+use super::super::index::{ColumnOrder, Deferral, Index, IndexKind};
 use super::super::state::DatabaseState;
 use super::super::table::TableVersion;
 use super::Transaction;
 use crate::error::{ErrorKind, Result, StorageError};
 use arrow::array::{Array, ArrayRef};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Keys that are remembered of a table that was relied on; where there are more of them, the table may not lose any row,
@@ -57,7 +57,16 @@ pub(super) struct References {
     /// SET CONSTRAINTS ALL, and what followed it for single constraints.
     all_deferred: Option<bool>,
     deferred: BTreeMap<u32, bool>,
+    /// Indexes in which keys stand twice, each with its table.
+    pub(super) waiting_keys: BTreeSet<(u32, u32)>,
     is_replica: bool,
+}
+
+impl References {
+    /// What SET CONSTRAINTS has said of a constraint.
+    pub(super) fn asked(&self, oid: u32) -> Option<bool> {
+        self.deferred.get(&oid).copied().or(self.all_deferred)
+    }
 }
 
 impl Transaction {
@@ -167,8 +176,7 @@ impl Transaction {
 
     /// Whether a constraint is checked at the end of the transaction.
     pub fn is_deferred(&self, key: &ForeignKey) -> bool {
-        let own = &self.references;
-        let asked = own.deferred.get(&key.oid).copied().or(own.all_deferred);
+        let asked = self.references.asked(key.oid);
         key.deferrable && asked.unwrap_or(key.initially_deferred)
     }
 
@@ -188,7 +196,7 @@ impl Transaction {
     }
 
     pub fn has_pending(&self) -> bool {
-        !self.references.pending.is_empty()
+        !self.references.pending.is_empty() || !self.references.waiting_keys.is_empty()
     }
 
     /// Takes the keys that are to be checked now: `all`, or those of constraints that are not deferred.
@@ -260,6 +268,7 @@ impl Transaction {
                     columns: columns.clone(),
                     order: vec![ColumnOrder::default(); columns.len()],
                     nulls_not_distinct: false,
+                    deferral: Deferral::Never,
                     slot: Arc::default(),
                     key_rows: Arc::default(),
                 };

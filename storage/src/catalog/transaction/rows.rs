@@ -31,7 +31,11 @@ impl Transaction {
         check_fit(&segments, current.definition())?;
         let rows = segments.iter().map(|segment| segment.rows() as u64).sum();
         current.definition().usage.changed(0, rows);
-        let next = current.changed(&Removed::default(), &segments, false, self.database.budget())?;
+        let budget = self.database.budget();
+        let (next, waiting) = current.changed(&Removed::default(), &segments, false, budget, |index| {
+            self.key_waits(index)
+        })?;
+        self.add_waiting(table_oid, waiting);
         let touch = self.touch(&Relation::Table(current.clone()));
         touch.keys_changed = true;
         let others = current.segments().len() - touch.appended.len();
@@ -77,7 +81,11 @@ impl Transaction {
         let gone = keep.iter().flatten().map(|keep| keep.len() - keep.true_count());
         let new = added.iter().map(|segment| segment.rows() as u64).sum();
         current.definition().usage.changed(gone.sum::<usize>() as u64, new);
-        let next = current.changed(&removed, &added, keys == Keys::Kept, self.database.budget())?;
+        let budget = self.database.budget();
+        let (next, waiting) = current.changed(&removed, &added, keys == Keys::Kept, budget, |index| {
+            self.key_waits(index)
+        })?;
+        self.add_waiting(table.oid(), waiting);
         let touch = self.touch(&Relation::Table(current.clone()));
         touch.keys_changed |= keys == Keys::Changed && !added.is_empty();
         for (whole, gone) in removed_of_others {

@@ -24,6 +24,7 @@ use crate::statistics::ColumnStatistics;
 use crate::statistics::sketch::{hash_array, hash_u64};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::NullBuffer;
+use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use hashbrown::HashTable;
 use key_rows::RowTable;
 use rayon::prelude::*;
@@ -53,17 +54,23 @@ impl Row {
     }
 }
 
-/// Checks rows that are to be added against each other and against those there (23505).
+/// Checks rows that are to be added against each other and against those there (23505). Gives the indexes, by their oids, of
+/// which `waits` is true and in which a key stands twice.
 pub(super) fn check(
     definition: &TableDefinition,
     there: &[Arc<Segment>],
     added: &[Arc<Segment>],
     budget: &Arc<MemoryBudget>,
-) -> Result<()> {
+    waits: impl Fn(&Index) -> bool,
+) -> Result<Vec<u32>> {
+    let mut waiting = Vec::new();
     for index in definition.all_indexes() {
-        check_one(definition, index, there, added, budget)?;
+        match check_one(definition, index, there, added, budget) {
+            Err(error) if error.kind == ErrorKind::UniqueViolation && waits(index) => waiting.push(index.oid),
+            checked => checked?,
+        }
     }
-    Ok(())
+    Ok(waiting)
 }
 
 /// The same for one index.
@@ -451,11 +458,24 @@ impl Checker<'_> {
     }
 }
 
-/// Whether two arrays of one value hold the same: numerics whatever their display scales.
+/// Whether two arrays of one value hold the same: numerics whatever their display scales, floats whichever zero they are.
 fn same_value(a: &ArrayRef, b: &ArrayRef) -> bool {
+    if let (Some(a), Some(b)) = (float(a), float(b)) {
+        return a == b || a.is_nan() && b.is_nan();
+    }
     match (a.as_binary_opt::<i64>(), b.as_binary_opt::<i64>()) {
         (Some(a), Some(b)) if a.is_valid(0) && b.is_valid(0) => compare_key(a.value(0)) == compare_key(b.value(0)),
         _ => **a == **b,
+    }
+}
+
+/// A float that is there.
+fn float(value: &ArrayRef) -> Option<f64> {
+    match value.data_type() {
+        _ if value.is_null(0) => None,
+        DataType::Float32 => Some(value.as_primitive::<Float32Type>().value(0).into()),
+        DataType::Float64 => Some(value.as_primitive::<Float64Type>().value(0)),
+        _ => None,
     }
 }
 

@@ -5,6 +5,7 @@
 //!
 //! More than 400 lines because the choice and what it knows of types are one table.
 
+use super::variadic::{array_of, is_variadic};
 use super::{Arguments, Inliner, cast_bare};
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
@@ -50,12 +51,16 @@ impl Inliner<'_> {
         of: Option<&TableFactor>,
         candidates: Vec<Candidate>,
     ) -> Result<Candidate> {
-        let types: Vec<Type> = given.iter().map(|(_, value)| self.type_of(value, of)).collect();
+        let said = given.iter().any(|(_, value)| array_of(value).is_some());
+        let types = given
+            .iter()
+            .map(|(_, value)| self.type_of(array_of(value).unwrap_or(value), of));
+        let types: Vec<Type> = types.collect();
         let mut taken: Vec<Vec<Type>> = Vec::new();
         let mut visible: Vec<Candidate> = Vec::new();
         for (function, values) in candidates {
             let own = given.iter().enumerate();
-            let own = own.map(|(at, (name, _))| self.parameter(&function, at, name.as_deref()));
+            let own = own.map(|(at, (name, _))| self.parameter(&function, at, name.as_deref(), said));
             let own: Vec<Type> = own.collect();
             // One of a later schema is hidden.
             let hides = |((other, _), types): (&Candidate, &Vec<Type>)| {
@@ -94,12 +99,18 @@ impl Inliner<'_> {
         }
     }
 
-    /// The type of the parameter that gets an argument.
-    fn parameter(&self, function: &Function, at: usize, name: Option<&str>) -> Type {
+    /// The type of the parameter that gets an argument. `said`: the call says VARIADIC.
+    fn parameter(&self, function: &Function, at: usize, name: Option<&str>, said: bool) -> Type {
         let named = |name| function.arguments.iter().find(|own| own.name.as_deref() == Some(name));
+        let takes_rest = !said && is_variadic(function) && at + 1 >= function.arguments.len();
+        let at = if takes_rest { function.arguments.len() - 1 } else { at };
         let own = name.map_or_else(|| function.arguments.get(at), named);
         let Some(declared) = own.map(|own| own.sql_type.as_str()) else {
             return Type::Other;
+        };
+        let declared = match takes_rest {
+            true => declared.strip_suffix("[]").unwrap_or(declared),
+            false => declared,
         };
         if declared.starts_with("any") {
             return Type::Open;

@@ -1,8 +1,9 @@
-//! `avg` of integers and numerics: a numeric with PostgreSQL's digits. Averages of floats are DataFusion's.
+//! `avg` of integers and numerics: a numeric with PostgreSQL's digits. Those of floats stand in `floats`.
 //!
 //! State: the count, and the sum of the unscaled values in 128 bits. The quotient is taken once, at the end.
 
 use super::exact_argument;
+use super::floats;
 use super::moments::{self, Kind};
 use super::sum::fitting;
 use crate::pg::numeric::failed;
@@ -39,6 +40,7 @@ pub(super) fn lower(params: &AggregateFunctionParams, schema: &DFSchema) -> Resu
     };
     Ok(match fields::data_type(arg, schema)? {
         NUMERIC => Some(moments::udaf("avg", Kind::Average)),
+        DataType::Float64 => Some(floats::average()),
         own if digits(&own).is_some() => None,
         _ => Some(avg_udaf()),
     })

@@ -7,6 +7,7 @@ mod bits;
 mod collect;
 mod exact;
 mod extremes;
+mod floats;
 mod intervals;
 mod moments;
 pub(crate) mod names;
@@ -140,6 +141,8 @@ pub(crate) fn for_types(function: &Arc<AggregateUDF>, fields: &mut [FieldRef]) -
         }
         ("sum", [DataType::LargeBinary]) => moments::udaf("sum", moments::Kind::Sum),
         ("avg", [DataType::LargeBinary]) => moments::udaf("avg", moments::Kind::Average),
+        ("sum", [DataType::Float64]) => floats::sum(),
+        ("avg", [DataType::Float64]) => floats::average(),
         ("sum", [other]) if *other != DataType::Int64 => sum_udaf(),
         ("avg", [other]) if !average::is_exact(other) => avg_udaf(),
         _ => Arc::clone(function),

@@ -1,11 +1,11 @@
 //! `sum` of reals, which is a real. It is summed up in double precision.
 
+use super::floats::{self, overflow};
 use super::of_type;
-use datafusion::arrow::array::{ArrayRef, BooleanArray};
+use datafusion::arrow::array::{ArrayRef, AsArray, BooleanArray};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type};
 use datafusion::common::{Result, ScalarValue};
-use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
@@ -32,6 +32,20 @@ fn doubles(values: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
     values.iter().map(|values| Ok(cast(values, &DOUBLE)?)).collect()
 }
 
+/// Sums as reals, which must hold them.
+fn reals(sums: &ArrayRef) -> Result<ArrayRef> {
+    let reals = cast(sums, &DataType::Float32)?;
+    let wide = sums.as_primitive::<Float64Type>().iter();
+    let both = wide.zip(reals.as_primitive::<Float32Type>());
+    let fits = |(wide, real): (Option<f64>, Option<f32>)| {
+        !real.is_some_and(f32::is_infinite) || wide.is_some_and(f64::is_infinite)
+    };
+    match both.into_iter().all(fits) {
+        true => Ok(reals),
+        false => Err(overflow()),
+    }
+}
+
 impl AggregateUDFImpl for Sum {
     fn name(&self) -> &str {
         "sum"
@@ -48,7 +62,7 @@ impl AggregateUDFImpl for Sum {
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
         let double = |field: &Field| -> FieldRef { Arc::new(field.clone().with_data_type(DOUBLE)) };
         let input: Vec<FieldRef> = args.input_fields.iter().map(|field| double(field)).collect();
-        sum_udaf().state_fields(StateFieldsArgs {
+        floats::sum().state_fields(StateFieldsArgs {
             name: args.name,
             input_fields: &input,
             return_field: double(&args.return_field),
@@ -59,13 +73,8 @@ impl AggregateUDFImpl for Sum {
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         Ok(Box::new(One(of_type(&args, &DOUBLE, |args| {
-            sum_udaf().accumulator(args)
+            floats::sum().accumulator(args)
         })?)))
-    }
-
-    fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        let sliding = of_type(&args, &DOUBLE, |args| sum_udaf().create_sliding_accumulator(args))?;
-        Ok(Box::new(One(sliding)))
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
@@ -73,7 +82,7 @@ impl AggregateUDFImpl for Sum {
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
-        let groups = of_type(&args, &DOUBLE, |args| sum_udaf().create_groups_accumulator(args))?;
+        let groups = of_type(&args, &DOUBLE, |args| floats::sum().create_groups_accumulator(args))?;
         Ok(Box::new(Groups(groups)))
     }
 
@@ -90,16 +99,9 @@ impl Accumulator for One {
         self.0.update_batch(&doubles(values)?)
     }
 
-    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.0.retract_batch(&doubles(values)?)
-    }
-
-    fn supports_retract_batch(&self) -> bool {
-        self.0.supports_retract_batch()
-    }
-
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        self.0.evaluate()?.cast_to(&DataType::Float32)
+        let sum = self.0.evaluate()?.to_array()?;
+        ScalarValue::try_from_array(&reals(&sum)?, 0)
     }
 
     fn size(&self) -> usize {
@@ -129,7 +131,7 @@ impl GroupsAccumulator for Groups {
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
-        Ok(cast(&self.0.evaluate(emit_to)?, &DataType::Float32)?)
+        reals(&self.0.evaluate(emit_to)?)
     }
 
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {

@@ -5,6 +5,7 @@
 
 use super::average::Distinct;
 use super::exact_argument;
+use super::floats;
 use super::moments::{self, Kind};
 use super::real;
 use crate::pg::error::{SqlError, state};
@@ -46,6 +47,7 @@ pub(super) fn lower(params: &mut AggregateFunctionParams, schema: &DFSchema) -> 
         NUMERIC => return Ok(Some(moments::udaf("sum", Kind::Sum))),
         DataType::Int16 | DataType::Int32 => DataType::Int64,
         DataType::Float32 => return Ok(Some(real::sum())),
+        DataType::Float64 => return Ok(Some(floats::sum())),
         _ => return Ok(Some(sum_udaf())),
     };
     let own = std::mem::replace(arg, Expr::Literal(ScalarValue::Null, None));

@@ -130,7 +130,8 @@ fn argument(parser: &mut Parser<'_>, function: &mut CreateFunction) -> Result<()
         is_out = true;
     } else if take_words(parser, &["out"]) {
         (is_out, is_in) = (true, false);
-    } else if take_words(parser, &["variadic"]) {
+    } else if parser.consume_token(&Token::AtAt) || take_words(parser, &["variadic"]) {
+        // The word stands as an operator already.
         is_variadic = true;
     } else if !is_type_at(parser, 1) {
         let _ = take_words(parser, &["in"]);

@@ -27,6 +27,7 @@ mod strings;
 
 pub(crate) use becoming::to_points_in_time;
 pub(super) use carried::is_of_any_type;
+pub(crate) use neighbours::common_type;
 pub(super) use neighbours::{LiteralsTakeTypes, resolved};
 pub(crate) use operands::{operands, undefined, undefined_prefix};
 pub(super) use results::of_call;

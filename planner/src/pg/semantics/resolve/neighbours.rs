@@ -54,9 +54,10 @@ fn rewrite_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         LogicalPlan::Values(values) => {
             let columns = rows::values(values)?;
             let own = rewrite_expressions(columns.data)?;
+            let cells = rows::strings(own.data)?;
             return Ok(Transformed::new_transformed(
-                own.data,
-                columns.transformed || own.transformed,
+                cells.data,
+                columns.transformed || own.transformed || cells.transformed,
             ));
         }
         LogicalPlan::RecursiveQuery(query) => {
@@ -354,7 +355,7 @@ fn unify(exprs: Vec<&mut Expr>, schema: &DFSchema, place: Place) -> Result<(bool
 }
 
 /// The type that values of two have together.
-pub(super) fn common_type(a: SqlType, b: SqlType) -> Option<SqlType> {
+pub(crate) fn common_type(a: SqlType, b: SqlType) -> Option<SqlType> {
     match group(a) == Group::String && group(b) == Group::String {
         true => Some(strings::of_two(a, b)),
         false => type_of_two(a, b),

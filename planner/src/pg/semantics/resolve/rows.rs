@@ -56,6 +56,26 @@ pub(super) fn values(values: Values) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Values(Values { schema, values })))
 }
 
+/// Strings of the form that their column has: what chooses among literals without a type gives them as these are.
+pub(super) fn strings(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Values(Values { schema, mut values }) = plan else {
+        return Ok(Transformed::no(plan));
+    };
+    let none = DFSchema::empty();
+    let mut changed = false;
+    for row in &mut values {
+        for (cell, field) in row.iter_mut().zip(schema.fields()) {
+            let (own, wanted) = (cell.get_type(&none)?, field.data_type());
+            if own != *wanted && own.is_string() && wanted.is_string() {
+                *cell = std::mem::take(cell).cast_to(wanted, &none)?;
+                changed = true;
+            }
+        }
+    }
+    let values = LogicalPlan::Values(Values { schema, values });
+    Ok(Transformed::new_transformed(values, changed))
+}
+
 /// The value before DataFusion has cast it.
 fn written(expr: &Expr) -> &Expr {
     match expr {

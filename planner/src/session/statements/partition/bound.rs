@@ -16,7 +16,7 @@ use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{self, CastKind, Expr, ForValues, PartitionBoundValue, Visitor};
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
-use tenon_storage::{PartitionBound, PartitionKey, PartitionStrategy, RangeValue};
+use tenon_storage::{PartitionBound, PartitionKey, PartitionStrategy, RangeValue, SqlType};
 
 fn invalid(message: impl Into<String>) -> SqlError {
     SqlError::new(state::INVALID_OBJECT_DEFINITION, message)
@@ -135,7 +135,13 @@ fn evaluated(binder: &Binder, expr: &Expr, key: &PartitionKey) -> Result<Option<
         format: None,
     };
     let text = cast(&constant(binder, text)?, &DataType::Utf8View).map_err(|error| from_arrow(&error))?;
-    Ok(Some(text.as_string_view().value(0).to_string()))
+    let text = text.as_string_view().value(0);
+    let text = match key.sql_type {
+        // Blanks at its end do not count.
+        SqlType::CharOf(_) | SqlType::Bpchar => text.trim_end_matches(' '),
+        _ => text,
+    };
+    Ok(Some(text.to_string()))
 }
 
 fn names_column(expr: &Expr) -> bool {

@@ -354,7 +354,7 @@ pub(crate) fn settle(transaction: &mut Transaction, end: End) -> Result<()> {
             return Err(constraint.violated(&missing, row, pending.are_gone));
         }
     }
-    Ok(())
+    Ok(transaction.check_waiting_keys(end == End::Transaction)?)
 }
 
 /// Checks all rows of the referencing table.

@@ -8,12 +8,12 @@ use crate::pg::error::{Result, SqlError, state};
 use crate::session::Session;
 use crate::session::run;
 use datafusion::sql::sqlparser::ast::{
-    self, ConstraintReferenceMatchKind, DeferrableInitial, ForeignKeyConstraint, Ident,
+    self, ConstraintCharacteristics, ConstraintReferenceMatchKind, DeferrableInitial, ForeignKeyConstraint, Ident,
 };
 use std::sync::Arc;
 use tenon_storage::{
-    DatabaseState, FOREIGN_KEY_COLUMNS_MAX, ForeignKey, Generated, Index, IndexKind, ReferentialAction, Relation,
-    SqlType, TableDefinition, TableVersion, default_name, privilege,
+    DatabaseState, Deferral, FOREIGN_KEY_COLUMNS_MAX, ForeignKey, Generated, Index, IndexKind, ReferentialAction,
+    Relation, SqlType, TableDefinition, TableVersion, default_name, privilege,
 };
 
 fn table(session: &Session, place: &Target) -> Result<Arc<TableVersion>> {
@@ -176,7 +176,7 @@ fn resolve(
         }
         kind => kind == Some(ConstraintReferenceMatchKind::Full),
     };
-    let (deferrable, initially_deferred) = deferral(declared)?;
+    let (deferrable, initially_deferred) = deferral(declared.characteristics.as_ref())?;
     let parent = referenced(session, child, declared)?;
     let (own, other) = (child.definition(), parent.definition());
     let columns = positions(own, &declared.columns)?;
@@ -184,6 +184,7 @@ fn resolve(
         true => primary_key(other)?,
         false => unique_index(other, &declared.referred_columns)?,
     };
+    immediate(other, index)?;
     let (on_update, on_delete) = (action(declared.on_update), action(declared.on_delete));
     refuse_generated(own, &columns, on_update, on_delete)?;
     if columns.len() != referenced.len() {
@@ -213,8 +214,8 @@ fn resolve(
 }
 
 /// DEFERRABLE and INITIALLY DEFERRED.
-fn deferral(declared: &ForeignKeyConstraint) -> Result<(bool, bool)> {
-    let Some(given) = &declared.characteristics else {
+pub(in crate::session::statements) fn deferral(given: Option<&ConstraintCharacteristics>) -> Result<(bool, bool)> {
+    let Some(given) = given else {
         return Ok((false, false));
     };
     if given.enforced.is_some() {
@@ -287,6 +288,18 @@ fn primary_key(definition: &TableDefinition) -> Result<(&Index, Vec<usize>)> {
             Err(SqlError::new(state::UNDEFINED_OBJECT, message))
         }
     }
+}
+
+/// Refuses an index in which a key may stand twice for a while.
+fn immediate(definition: &TableDefinition, index: &Index) -> Result<()> {
+    if index.deferral == Deferral::Never {
+        return Ok(());
+    }
+    let message = format!(
+        "cannot use a deferrable unique constraint for referenced table \"{}\"",
+        definition.name
+    );
+    Err(SqlError::new(state::OBJECT_NOT_IN_PREREQUISITE_STATE, message))
 }
 
 /// The index that makes the listed columns unique, in whatever order.

@@ -7,7 +7,7 @@ use crate::session::Session;
 use crate::session::statements::drop::depended_on;
 use datafusion::sql::sqlparser::ast::ObjectName;
 use std::sync::Arc;
-use tenon_storage::{DatabaseState, ForeignKey, Relation, TableVersion};
+use tenon_storage::{DatabaseState, Deferral, ForeignKey, Relation, TableVersion};
 
 /// A foreign key with its table.
 pub(in crate::session::statements) type Dependent = (Arc<TableVersion>, ForeignKey);
@@ -134,7 +134,6 @@ pub(in crate::session::statements) fn set_constraints(
             state::NO_ACTIVE_SQL_TRANSACTION,
             "SET CONSTRAINTS can only be used in transaction blocks",
         );
-        return Ok(tag);
     }
     let transaction = session.transaction()?;
     let Some(names) = names else {
@@ -164,23 +163,39 @@ pub(in crate::session::statements) fn set_constraints(
             return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
         };
         for constraint in found {
-            let Some(key) = constraint.filter(|key| key.deferrable) else {
-                let message = format!("constraint \"{last}\" is not deferrable");
-                return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message));
+            let oid = match constraint {
+                Some(oid) => oid,
+                None if !deferred => continue,
+                None => {
+                    let message = format!("constraint \"{last}\" is not deferrable");
+                    return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message));
+                }
             };
-            transaction.lock().set_deferred(Some(key.oid), deferred);
+            transaction.lock().set_deferred(Some(oid), deferred);
         }
     }
     Ok(tag)
 }
 
-/// The constraints of a schema that have this name; None for one that is no foreign key.
-fn constraints_named(state: &DatabaseState, schema: &str, name: &str) -> Vec<Option<ForeignKey>> {
+/// The oids of the constraints of a schema that have this name; None for one that is not deferrable.
+fn constraints_named(state: &DatabaseState, schema: &str, name: &str) -> Vec<Option<u32>> {
     let entry = state.schema(schema);
     let tables = entry.into_iter().flat_map(|entry| entry.relations());
     let tables = tables.filter_map(Relation::as_table);
     tables
         .filter(|table| table.definition().constraints().any(|own| own == name))
-        .map(|table| table.definition().foreign_key(name).cloned())
+        .map(|table| {
+            let definition = table.definition();
+            let key = definition
+                .foreign_key(name)
+                .filter(|key| key.deferrable)
+                .map(|key| key.oid);
+            let unique = || {
+                definition
+                    .constraint_index(name)
+                    .filter(|key| key.deferral != Deferral::Never)
+            };
+            key.or_else(|| unique().map(|key| key.oid))
+        })
         .collect()
 }

@@ -16,7 +16,7 @@ mod keys;
 pub(super) use actions::follow;
 pub(super) use check::written;
 pub(crate) use check::{End, settle};
-pub(super) use declare::{add, checked_again, refuse_type, validate_constraint};
+pub(super) use declare::{add, checked_again, deferral, refuse_type, validate_constraint};
 pub(super) use dependents::{
     constraints_on, drop_all, named as depending, release_column, release_index, set_constraints, tables_to_truncate,
 };
