@@ -1,6 +1,6 @@
 //! DataFusion's rule that groups twice for aggregates over distinct values, where it can.
 
-use crate::optimizer::spill::distinct::without_distinct;
+use crate::optimizer::spill::distinct::{distinct, is_numeric, without_distinct};
 use crate::optimizer::spill::grouping_sets::expanded;
 use crate::optimizer::spill::windows::spills;
 use datafusion::common::Result;
@@ -31,7 +31,7 @@ impl OptimizerRule for SingleDistinctOfOneArgument {
             return Ok(Transformed::yes(expanded));
         }
         let plan = match plan {
-            LogicalPlan::Aggregate(aggregate) if has_others(&aggregate) => {
+            LogicalPlan::Aggregate(aggregate) if has_others(&aggregate) || has_numerics(&aggregate) => {
                 Transformed::no(LogicalPlan::Aggregate(aggregate))
             }
             plan => self.0.rewrite(plan, config)?,
@@ -59,4 +59,14 @@ fn has_others(aggregate: &Aggregate) -> bool {
             .fields()
             .iter()
             .any(|field| given(field.name()))
+}
+
+/// Whether distinct numerics are aggregated, which are alike where their bytes are not.
+fn has_numerics(aggregate: &Aggregate) -> bool {
+    let rows = aggregate.input.schema();
+    aggregate
+        .aggr_expr
+        .iter()
+        .filter_map(distinct)
+        .any(|call| call.params.args.iter().any(|own| is_numeric(own, rows)))
 }

@@ -9,6 +9,7 @@ use crate::pg::nodes::ProjectSet;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::array::RecordBatchOptions;
 use datafusion::arrow::datatypes::{DataType, FieldRef, Schema};
+use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr::{Placeholder, ScalarFunction};
@@ -162,7 +163,9 @@ pub(super) fn valued(expr: Arc<dyn PhysicalExpr>, values: &[ScalarValue]) -> Res
                 return internal_err!("no value for parameter ${}", parameter.index + 1);
             };
             let value = value.cast_to(parameter.field.data_type())?;
-            return Ok(Transformed::yes(Arc::new(Literal::new(value)) as Arc<dyn PhysicalExpr>));
+            // Which type it is, functions read there: a `char(n)` has blanks.
+            let literal = Literal::new_with_metadata(value, Some(FieldMetadata::from(parameter.field.as_ref())));
+            return Ok(Transformed::yes(Arc::new(literal) as Arc<dyn PhysicalExpr>));
         }
         Ok(constant(&expr).map_or_else(|| Transformed::no(expr), Transformed::yes))
     })?;

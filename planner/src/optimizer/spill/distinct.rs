@@ -4,6 +4,7 @@
 //! value's first row is numbered 1, and the aggregate takes these rows alone: a plain one, beside whatever others.
 
 use super::windows::unnamed;
+use crate::pg::numeric::compare::key;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result};
 use datafusion::functions_window::expr_fn::row_number;
@@ -13,6 +14,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::OptimizerConfig;
 use std::sync::Arc;
+use tenon_storage::types::NUMERIC;
 
 /// The aggregation without DISTINCT; None where that is left as it is.
 pub(crate) fn without_distinct(aggregate: &Aggregate, config: &dyn OptimizerConfig) -> Result<Option<LogicalPlan>> {
@@ -45,7 +47,12 @@ pub(crate) fn without_distinct(aggregate: &Aggregate, config: &dyn OptimizerConf
         let values = values.filter(|value| !matches!(value, Expr::Literal(..)));
         let schema = rows.schema();
         let values = values.map(|value| without_cast(value, schema));
-        let keys = group_expr.iter().chain(values).map(|key| sorted_alike(key, schema));
+        let values = values.map(|value| match is_numeric(value, schema) {
+            true => key(value.clone()),
+            false => value.clone(),
+        });
+        let keys = group_expr.iter().cloned().chain(values);
+        let keys = keys.map(|key| sorted_alike(&key, schema));
         let keys: Vec<Expr> = keys.collect::<Result<_>>()?;
         let known = numbers.iter().find(|(known, _)| *known == keys);
         let number = match known {
@@ -92,6 +99,11 @@ pub(crate) fn without_distinct(aggregate: &Aggregate, config: &dyn OptimizerConf
     LogicalPlanBuilder::from(plain).project(named)?.build().map(Some)
 }
 
+/// Whether a value is a numeric, which may be alike where its bytes are not.
+pub(crate) fn is_numeric(value: &Expr, rows: &DFSchema) -> bool {
+    value.get_type(rows).is_ok_and(|of| of == NUMERIC)
+}
+
 /// What a cast was made of that keeps all integers apart: `sum` and `count` of one column share its numbers.
 fn without_cast<'a>(value: &'a Expr, rows: &DFSchema) -> &'a Expr {
     if let Expr::Cast(cast) = value
@@ -114,7 +126,7 @@ pub(super) fn sorted_alike(key: &Expr, rows: &DFSchema) -> Result<Expr> {
 }
 
 /// An aggregate over distinct values.
-pub(super) fn distinct(call: &Expr) -> Option<&AggregateFunction> {
+pub(crate) fn distinct(call: &Expr) -> Option<&AggregateFunction> {
     match unnamed(call) {
         Expr::AggregateFunction(call) if call.params.distinct => Some(call),
         _ => None,

@@ -2,7 +2,7 @@
 //!
 //! - calls with words for commas: SUBSTRING, OVERLAY, TRIM (`calls`);
 //! - a type's name before a string, for names that the parser does not take for types;
-//! - LIKE ANY and its kin, and IS DISTINCT FROM as tight as other operators.
+//! - LIKE ANY and its kin, IS DISTINCT FROM as tight as other operators, and lists after IN that begin with a subquery.
 
 mod calls;
 mod subquery;
@@ -173,6 +173,7 @@ impl Dialect for TenonDialect {
         let negated = keyword(0) == Keyword::NOT;
         let at = usize::from(negated);
         let insensitive = match keyword(at) {
+            Keyword::IN if subquery::begins_list(parser, at + 1) => return Some(in_list(parser, left, negated)),
             Keyword::LIKE => false,
             Keyword::ILIKE => true,
             _ => return None,
@@ -237,6 +238,21 @@ fn distinct(parser: &mut Parser, left: &Expr, negated: bool) -> Result<Expr, Par
     Ok(match negated {
         true => Expr::IsNotDistinctFrom(left, right),
         false => Expr::IsDistinctFrom(left, right),
+    })
+}
+
+/// `[NOT] IN (a, b)`.
+fn in_list(parser: &mut Parser, left: &Expr, negated: bool) -> Result<Expr, ParserError> {
+    for _ in 0..1 + usize::from(negated) {
+        parser.next_token();
+    }
+    parser.expect_token(&Token::LParen)?;
+    let list = parser.parse_comma_separated(Parser::parse_expr)?;
+    parser.expect_token(&Token::RParen)?;
+    Ok(Expr::InList {
+        expr: Box::new(left.clone()),
+        list,
+        negated,
     })
 }
 

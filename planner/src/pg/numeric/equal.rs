@@ -89,13 +89,27 @@ fn by_keys(sorts: &mut [SortExpr], schema: &DFSchema) -> bool {
 pub(super) fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expr {
         Expr::AggregateFunction(mut call) => {
-            let mut changed = by_keys(&mut call.params.order_by, schema);
-            if call.params.distinct {
-                let counts = call.func.name() == "count";
-                for arg in call.params.args.iter_mut().filter(|arg| is_numeric(arg, schema)) {
-                    let own = std::mem::take(arg);
-                    *arg = if counts { key(own) } else { trimmed(own) };
-                    changed = true;
+            if !call.params.distinct {
+                let changed = by_keys(&mut call.params.order_by, schema);
+                return Ok(Transformed::new_transformed(Expr::AggregateFunction(call), changed));
+            }
+            let mut changed = false;
+            match call.func.name() {
+                // Those tell values apart by their keys, and show one of each as it is.
+                "sum" | "avg" | "array_agg" | "stddev" | "stddev_pop" | "stddev_samp" | "variance" | "var_pop"
+                | "var_samp" => {}
+                name => {
+                    let (counts, extreme) = (name == "count", matches!(name, "min" | "max"));
+                    for arg in call.params.args.iter_mut().filter(|arg| is_numeric(arg, schema)) {
+                        changed = true;
+                        match (counts, extreme) {
+                            (true, _) => *arg = key(std::mem::take(arg)),
+                            // The first of all is the first of those that differ.
+                            (_, true) => call.params.distinct = false,
+                            _ => *arg = trimmed(std::mem::take(arg)),
+                        }
+                    }
+                    changed |= by_keys(&mut call.params.order_by, schema);
                 }
             }
             Ok(Transformed::new_transformed(Expr::AggregateFunction(call), changed))

@@ -88,6 +88,8 @@ use tenon_storage::datetime::Conventions;
 /// Adds the rules.
 pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        // While its arguments are the keys of the groups as they were written.
+        Arc::new(coercion::GroupingAndColumns::default()),
         Arc::new(crate::pg::functions::array_literal::PlanArrayLiterals),
         Arc::new(unseen_orders::DropUnseenOrders),
         Arc::new(records::RecordsOfNulls),
@@ -100,12 +102,12 @@ pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(peers::FramesOfPeers),
     ];
     for rule in Analyzer::new().rules {
-        let own: [Arc<dyn AnalyzerRule + Send + Sync>; 2] = [
-            Arc::new(coercion::GroupingAndColumns::default()),
-            Arc::new(coercion::CoerceWhatDiffers::default()),
-        ];
-        let own = own.into_iter().find(|own| own.name() == rule.name());
-        rules.push(own.unwrap_or(rule));
+        let coercion = coercion::CoerceWhatDiffers::default();
+        if rule.name() == coercion.name() {
+            rules.push(Arc::new(coercion));
+        } else if !rules.iter().any(|own| own.name() == rule.name()) {
+            rules.push(rule);
+        }
     }
     rules.push(Arc::new(outer_types::OuterColumnsTakeTypes));
     rules.push(Arc::new(PostgresSemantics));

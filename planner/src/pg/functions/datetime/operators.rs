@@ -6,6 +6,7 @@ use super::function::{
 };
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
+use crate::pg::numeric::operators::as_float;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int32Array};
 use datafusion::arrow::datatypes::{
     DataType, Date32Type, Float64Type, Int32Type, Int64Type, IntervalMonthDayNanoType, Time64MicrosecondType,
@@ -16,6 +17,7 @@ use datafusion::logical_expr::{Expr, Operator, ScalarUDF, cast};
 use std::sync::{Arc, LazyLock};
 use tenon_storage::datetime::arithmetic::{self, date_plus, date_to_stamp};
 use tenon_storage::datetime::{DAY_US, Span, is_infinite_date, out_of_range, timetz_bytes, timetz_of};
+use tenon_storage::types::NUMERIC;
 use tenon_storage::{ErrorKind, StorageError};
 
 /// Names by which plans show the sums of a point in time and an interval.
@@ -214,7 +216,11 @@ pub(crate) fn plan(
         found => found,
     };
     let whole = |expr| cast(expr, DataType::Int64);
-    let real = |expr| cast(expr, DataType::Float64);
+    let real = |expr, of: &DataType| match *of == NUMERIC {
+        true => as_float(expr),
+        false => cast(expr, DataType::Float64),
+    };
+    let is_number = |of: &DataType| of.is_numeric() || *of == NUMERIC;
     let (of_a, of_b) = (types.0, types.1);
     Ok(match (op, a, b) {
         (Plus, Some(DataType::Date32), None) if of_b.is_integer() => DATE_PLUS.call(vec![left, whole(right)]),
@@ -264,14 +270,14 @@ pub(crate) fn plan(
         (Minus, Some(INTERVAL), Some(INTERVAL)) => {
             INTERVAL_MINUS.call(vec![cast(left, INTERVAL), cast(right, INTERVAL)])
         }
-        (Multiply, Some(INTERVAL), None) if of_b.is_numeric() || literal.1 => {
-            INTERVAL_MULTIPLY.call(vec![left, real(right)])
+        (Multiply, Some(INTERVAL), None) if is_number(of_b) || literal.1 => {
+            INTERVAL_MULTIPLY.call(vec![left, real(right, of_b)])
         }
-        (Multiply, None, Some(INTERVAL)) if of_a.is_numeric() || literal.0 => {
-            INTERVAL_MULTIPLY.call(vec![right, real(left)])
+        (Multiply, None, Some(INTERVAL)) if is_number(of_a) || literal.0 => {
+            INTERVAL_MULTIPLY.call(vec![right, real(left, of_a)])
         }
-        (Divide, Some(INTERVAL), None) if of_b.is_numeric() || literal.1 => {
-            INTERVAL_DIVIDE.call(vec![left, real(right)])
+        (Divide, Some(INTERVAL), None) if is_number(of_b) || literal.1 => {
+            INTERVAL_DIVIDE.call(vec![left, real(right, of_b)])
         }
         _ => return Err((left, right)),
     })

@@ -8,12 +8,17 @@
 use super::codes::codes;
 use super::sort::sort_by;
 use crate::pg::bounds;
-use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array, new_empty_array};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, LargeBinaryArray, UInt32Array, new_empty_array,
+};
 use datafusion::arrow::compute::{LexicographicalComparator, SortColumn, SortOptions, interleave, take};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, exec_err};
 use std::cmp::Ordering;
+use std::sync::Arc;
 use tenon_executor::memory_size::{array_bytes, compacted};
+use tenon_storage::numeric::compare_key;
+use tenon_storage::types::NUMERIC;
 
 /// Where a row lies: the number of its batch, and the row there.
 type Place = (usize, usize);
@@ -195,7 +200,7 @@ impl GroupedRows {
         };
         let keys = keys.zip(&self.order.keys).map(|(at, options)| {
             Ok(SortColumn {
-                values: self.column(at, &places)?,
+                values: by_key(self.column(at, &places)?),
                 options: Some(*options),
             })
         });
@@ -288,6 +293,15 @@ impl GroupedRows {
     pub fn values(&self) -> (usize, usize) {
         (self.rows, self.value_bytes)
     }
+}
+
+/// Numerics as what tells which of them are equal.
+fn by_key(values: ArrayRef) -> ArrayRef {
+    if *values.data_type() != NUMERIC {
+        return values;
+    }
+    let keys = values.as_binary::<i64>().iter().map(|value| value.map(compare_key));
+    Arc::new(LargeBinaryArray::from_iter(keys))
 }
 
 /// Positions of the rows of each group in the order of `keys`, equal rows as they came or, if `distinct`, only the first
