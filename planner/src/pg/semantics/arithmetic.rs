@@ -179,11 +179,7 @@ fn one(array: &datafusion::arrow::array::ArrayRef, scalar: bool) -> Box<dyn data
 }
 
 /// The values, each NaN without a sign: what infinity minus infinity gives has one, and would be below all numbers.
-fn one_nan<T: ArrowPrimitiveType>(
-    values: ArrayRef,
-    is_signed: impl Fn(T::Native) -> bool,
-    nan: T::Native,
-) -> ArrayRef {
+fn one_nan<T: ArrowPrimitiveType>(values: ArrayRef, is_signed: impl Fn(T::Native) -> bool, nan: T::Native) -> ArrayRef {
     let own = values.as_primitive::<T>();
     match own.values().iter().any(|value| is_signed(*value)) {
         true => Arc::new(own.unary::<_, T>(|value| if is_signed(value) { nan } else { value })),

@@ -64,6 +64,9 @@ pub(super) fn type_of(name: &ObjectName, arguments: &[FunctionArg], number: usiz
     if matches!(own_name.as_str(), "lag" | "lead" | "nth_value") {
         return (number == 1).then_some(Int4);
     }
+    if matches!(own_name.as_str(), "round" | "trunc") && arguments.len() == 2 {
+        return (number == 1).then_some(Int4);
+    }
     if advisory::has_keys(&own_name) {
         return Some(if arguments.len() == 1 { Int8 } else { Int4 });
     }

@@ -171,16 +171,32 @@ fn alias(insert: &Insert) -> Option<String> {
     insert.table_alias.as_ref().map(|alias| fold(&alias.alias))
 }
 
-/// `VALUES ($1, $2)`: a parameter that stands alone has its column's type.
+/// `VALUES ($1, $2)` and `SELECT $1, $2`: a parameter that stands alone has its column's type.
 fn types_of_values(resolved: &Resolved, source: &ast::Query, types: &[u32]) -> Result<Vec<u32>> {
     let mut types = types.to_vec();
-    let SetExpr::Values(values) = source.body.as_ref() else {
-        return Ok(types);
+    let rows: Vec<Vec<&ast::Expr>> = match source.body.as_ref() {
+        SetExpr::Values(values) => values.rows.iter().map(|row| row.content.iter().collect()).collect(),
+        SetExpr::Select(select) => {
+            let item = |item| match item {
+                &ast::SelectItem::UnnamedExpr(ref expr) | &ast::SelectItem::ExprWithAlias { ref expr, .. } => {
+                    Some(expr)
+                }
+                _ => None,
+            };
+            select
+                .projection
+                .iter()
+                .map(item)
+                .collect::<Option<_>>()
+                .into_iter()
+                .collect()
+        }
+        _ => return Ok(types),
     };
     let definition = resolved.table.definition();
     let mut found: BTreeMap<usize, u32> = BTreeMap::new();
-    for row in &values.rows {
-        for (place, expr) in row.content.iter().enumerate() {
+    for row in rows {
+        for (place, expr) in row.into_iter().enumerate() {
             let target = match &resolved.fields {
                 Some(fields) => fields.whole(place),
                 None => Some(place),

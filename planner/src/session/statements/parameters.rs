@@ -5,6 +5,8 @@ use crate::catalog::bind::{Binder, parsed_type};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::from_datafusion;
 use crate::pg::functions::constant::is_void;
+use crate::pg::semantics::fields;
+use crate::pg::semantics::resolve::common_type;
 use crate::pg::types::{planner::PgTypePlanner, type_for_oid};
 use crate::pg::walk::{Visit, VisitMut};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
@@ -67,7 +69,11 @@ pub(super) fn plan(binder: &Binder, mut tree: ast::Statement, types: &[u32]) -> 
         other => other?,
     };
     let mut arrays = false;
-    let operands = array_operands(&first)?.into_iter().chain(beside_others(&first)?);
+    let mut operands = array_operands(&first)?;
+    for more in [beside_others(&first)?, in_common(&first)?] {
+        more.into_iter()
+            .for_each(|(at, field)| drop(operands.entry(at).or_insert(field)));
+    }
     for (at, field) in operands {
         let open = matches!(types.get(at).copied().unwrap_or(0), 0 | 705) && !hints.certain.contains_key(&at);
         if open && at < count {
@@ -218,6 +224,70 @@ fn beside_others(plan: &LogicalPlan) -> Result<BTreeMap<usize, FieldRef>> {
     Ok(found)
 }
 
+/// The type of each parameter that stands where values of one type stand: arguments of COALESCE and the like, results of CASE,
+/// what IN compares. It is that which the others have together.
+fn in_common(plan: &LogicalPlan) -> Result<BTreeMap<usize, FieldRef>> {
+    let mut found = BTreeMap::new();
+    let walked = plan.apply_with_subqueries(|node| {
+        let schema = merge_schema(&node.inputs());
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                for together in of_one_type(expr) {
+                    let open = together.iter().filter_map(|expr| match expr {
+                        logical_expr::Expr::Placeholder(open) => index(&open.id),
+                        _ => None,
+                    });
+                    let open: Vec<usize> = open.collect();
+                    let known = |expr: &&&logical_expr::Expr| !matches!(expr, logical_expr::Expr::Placeholder(_));
+                    let others = together.iter().filter(known);
+                    let types = others.filter_map(|expr| match fields::field(expr, &schema).ok()? {
+                        // Literals without a type.
+                        field if matches!(field.data_type(), DataType::Utf8 | DataType::Null) => None,
+                        field => SqlType::from_field(&field),
+                    });
+                    if !open.is_empty()
+                        && let Some(Some(of)) = types.map(Some).reduce(|a, b| common_type(a?, b?))
+                    {
+                        let field = Arc::new(of.unlimited().field("", true));
+                        open.into_iter()
+                            .for_each(|at| drop(found.entry(at).or_insert_with(|| Arc::clone(&field))));
+                    }
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    });
+    walked.map_err(|error| from_datafusion(&error))?;
+    Ok(found)
+}
+
+/// The operands of an expression that get one type, by groups.
+fn of_one_type(expr: &logical_expr::Expr) -> Vec<Vec<&logical_expr::Expr>> {
+    use logical_expr::Expr;
+    match expr {
+        Expr::ScalarFunction(call) => match (call.name(), call.args.as_slice()) {
+            ("coalesce" | "greatest" | "least" | "nullif" | "make_array", args) => vec![args.iter().collect()],
+            (name, [element, Expr::ScalarFunction(list)])
+                if (name.starts_with("any_") || name.starts_with("all_")) && list.name() == "make_array" =>
+            {
+                vec![std::iter::once(element).chain(&list.args).collect()]
+            }
+            _ => vec![],
+        },
+        Expr::Case(case) => {
+            let results = case.when_then_expr.iter().map(|(_, then)| then.as_ref());
+            let mut groups = vec![results.chain(case.else_expr.as_deref()).collect()];
+            if let Some(compared) = &case.expr {
+                let values = case.when_then_expr.iter().map(|(when, _)| when.as_ref());
+                groups.push(std::iter::once(compared.as_ref()).chain(values).collect());
+            }
+            groups
+        }
+        Expr::InList(list) => vec![std::iter::once(list.expr.as_ref()).chain(&list.list).collect()],
+        _ => vec![],
+    }
+}
+
 /// The fields of declared types; None where the client left the choice.
 pub(super) fn declared(binder: &Binder, types: &[u32], count: usize) -> Result<Vec<Option<FieldRef>>> {
     (0..count)
@@ -282,6 +352,17 @@ fn placeholder(expr: &Expr) -> Option<usize> {
         },
         Expr::Nested(inner) => placeholder(inner),
         _ => None,
+    }
+}
+
+/// Whether an interval is written here.
+fn is_interval(expr: &Expr) -> bool {
+    match expr {
+        Expr::Interval(_) => true,
+        Expr::Cast { data_type, .. } => matches!(data_type, ast::DataType::Interval { .. }),
+        Expr::TypedString(text) => matches!(text.data_type, ast::DataType::Interval { .. }),
+        Expr::Nested(inner) => is_interval(inner),
+        _ => false,
     }
 }
 
@@ -353,6 +434,17 @@ impl Visitor for Hints {
                 op: UnaryOperator::Not,
                 expr,
             } => self.condition(expr),
+            Expr::BinaryOp {
+                left,
+                op: BinaryOperator::Multiply | BinaryOperator::Divide,
+                right,
+            } if is_interval(left) || is_interval(right) => {
+                for at in [left, right].into_iter().filter_map(|side| placeholder(side)) {
+                    self.certain
+                        .entry(at)
+                        .or_insert_with(|| Arc::new(SqlType::Float8.field("", true)));
+                }
+            }
             Expr::BinaryOp {
                 left,
                 op: BinaryOperator::And | BinaryOperator::Or,
