@@ -7,6 +7,7 @@
 use super::fields;
 use super::intervals::Likeness;
 use super::resolve::{is_blank, is_of_any_type};
+use crate::pg::functions::array::bare_items;
 use crate::pg::named;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -31,7 +32,10 @@ impl AnalyzerRule for BlanksAtEnds {
         let mut found = false;
         plan.apply_with_subqueries(|node| {
             found = match node {
-                LogicalPlan::TableScan(scan) => scan.projected_schema.fields().iter().any(|field| is_bpchar(field)),
+                LogicalPlan::TableScan(scan) => {
+                    let mut fields = scan.projected_schema.fields().iter();
+                    fields.any(|field| is_bpchar(field) || holds_bpchar(field))
+                }
                 node => mentions(node)?,
             };
             Ok(match found {
@@ -54,11 +58,19 @@ fn is_bpchar(field: &datafusion::arrow::datatypes::Field) -> bool {
     SqlType::from_field(field) == Some(SqlType::Bpchar)
 }
 
-/// Whether a cast in a node makes such a value.
+/// Whether values are arrays of such.
+fn holds_bpchar(field: &datafusion::arrow::datatypes::Field) -> bool {
+    matches!(SqlType::from_field(field), Some(SqlType::Array(of)) if of.element() == SqlType::Bpchar)
+}
+
+/// Whether a cast in a node makes such a value, or an array of them.
 fn mentions(node: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     node.apply_expressions(|expr| {
-        found = found || expr.exists(|expr| Ok(matches!(expr, Expr::Cast(cast) if is_bpchar(&cast.field))))?;
+        found = found
+            || expr.exists(|expr| {
+                Ok(matches!(expr, Expr::Cast(cast) if is_bpchar(&cast.field) || holds_bpchar(&cast.field)))
+            })?;
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(found)
@@ -74,9 +86,10 @@ fn has_blanks(expr: &Expr, schema: &DFSchema) -> bool {
 }
 
 fn compared(expr: Expr, schema: &DFSchema) -> Expr {
-    match has_blanks(&expr, schema) {
-        true => bare(expr),
-        false => expr,
+    match fields::field(&expr, schema) {
+        Ok(field) if is_bpchar(&field) => bare(expr),
+        Ok(field) if holds_bpchar(&field) => bare_items(expr),
+        _ => expr,
     }
 }
 
@@ -177,7 +190,10 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         // A number or the like is read past blanks as well.
         Expr::Cast(Cast { expr, field }) if !is_blank_field(&field) => {
-            Expr::Cast(Cast::new_from_field(own(expr), field))
+            // The text of an array shows the blanks of its items.
+            let shows = fields::field(&expr, schema).is_ok_and(|own| holds_bpchar(&own)) && !takes_texts(&field);
+            let expr = if shows { expr } else { own(expr) };
+            Expr::Cast(Cast::new_from_field(expr, field))
         }
         Expr::ScalarFunction(mut call) if !is_of_any_type(call.name()) && call.name() != "octet_length" => {
             call.args = all(call.args);
@@ -202,6 +218,11 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 
 fn is_blank_field(field: &datafusion::arrow::datatypes::Field) -> bool {
     SqlType::from_field(field).is_some_and(is_blank)
+}
+
+/// Whether values become arrays of strings that have no blanks of their type.
+fn takes_texts(field: &datafusion::arrow::datatypes::Field) -> bool {
+    matches!(SqlType::from_field(field), Some(SqlType::Array(of)) if !is_blank(of.element()))
 }
 
 /// Operators that look at blanks, as LIKE does.

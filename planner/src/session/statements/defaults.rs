@@ -13,10 +13,14 @@ use crate::pg::rewrite::{OF_SEQUENCES, arguments, call, function_name, is_regcla
 use crate::pg::walk::Visit;
 use crate::pg::walk::null;
 use crate::session::Session;
+use datafusion::arrow::datatypes::Schema;
 use datafusion::common::DFSchema;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{self, Value, Visitor};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use tenon_storage::{ColumnDef, Generated, Object, ObjectKey, Sequence, SqlType, TableDefinition, quote};
 
 /// Whether a value is the word DEFAULT.
@@ -214,15 +218,22 @@ pub(super) fn generate(
     }
     let told = |error| from_datafusion(&error);
     let columns = plan.schema().columns();
-    let fields: Vec<_> = plan.schema().fields()[first..first + definition.columns.len()].to_vec();
-    let own = datafusion::arrow::datatypes::Schema::new(fields);
+    let given = plan.schema().fields()[first..first + definition.columns.len()].iter();
+    // Strings are cut and filled up when they are stored; the expression sees what is stored.
+    let fields = given
+        .zip(&definition.columns)
+        .map(|(given, column)| match is_cut(column) {
+            true => Arc::new(column.sql_type.field(given.name(), true)),
+            false => given.clone(),
+        });
+    let own = Schema::new(fields.collect::<Vec<_>>());
     let own = DFSchema::try_from(own).map_err(told)?;
     let mut exprs: Vec<Expr> = columns.iter().cloned().map(Expr::Column).collect();
     for (at, column) in definition.columns.iter().enumerate() {
         if column.generated == Some(Generated::Stored) {
             let mut tree = parse_expression(column.default.as_deref().unwrap_or("NULL"))?;
             rewrite(&mut tree);
-            let expr = binder.expression(tree, &own)?;
+            let expr = as_stored(binder.expression(tree, &own)?, definition).map_err(told)?;
             exprs[first + at] = assigned(expr, column).alias(&column.name);
         }
     }
@@ -230,4 +241,27 @@ pub(super) fn generate(
         .project(exprs)
         .and_then(LogicalPlanBuilder::build)
         .map_err(told)
+}
+
+/// Whether a column keeps a part of the strings that it is given, or more than these.
+fn is_cut(column: &ColumnDef) -> bool {
+    matches!(column.sql_type, SqlType::CharOf(_) | SqlType::VarcharOf(_))
+}
+
+/// The expression over such columns as they are stored.
+fn as_stored(expr: Expr, definition: &TableDefinition) -> datafusion::error::Result<Expr> {
+    let stored = expr.transform_up(|expr| {
+        let Expr::Column(column) = &expr else {
+            return Ok(Transformed::no(expr));
+        };
+        let own = definition.columns.iter().find(|own| own.name == column.name);
+        Ok(match own.filter(|own| is_cut(own)) {
+            Some(own) => {
+                let field = Arc::new(own.sql_type.field("", true));
+                Transformed::yes(Expr::Cast(Cast::new_from_field(Box::new(expr), field)))
+            }
+            None => Transformed::no(expr),
+        })
+    });
+    stored.data()
 }

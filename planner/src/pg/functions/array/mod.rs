@@ -6,9 +6,10 @@
 //! - `poly`: functions over `anyarray` and its elements, and how their arguments get one type;
 //! - `construct`: `ARRAY[...]`, `array_fill`; `build`: arrays made of other arrays; `subscript`: `a[1]`, `a[2:3]`;
 //! - `measure`: sizes and bounds; `search`: positions, `@>`, `&&`; `compare`: `<`, `=` and their kin;
-//! - `quantified`: `x < ANY (array)`; `text`: `array_to_string`, `string_to_array`; `subquery`: `ARRAY(SELECT ...)`.
+//! - `quantified`: `x < ANY (array)`; `blanks`: items of `char(n)`; `text`: `array_to_string`, `string_to_array`; `subquery`: `ARRAY(SELECT ...)`.
 
 mod assign;
+mod blanks;
 mod build;
 mod cast;
 mod compare;
@@ -24,6 +25,7 @@ mod subscript;
 mod text;
 
 pub(crate) use assign::{ASSIGN, ASSIGN_SLICE, NO_LOWER, NO_UPPER};
+pub(crate) use blanks::{bare_items, padded_items};
 pub(crate) use cast::cast_items;
 pub(crate) use compare::{extreme as extreme_of_arrays, operator as comparison};
 pub(crate) use construct::FILL;

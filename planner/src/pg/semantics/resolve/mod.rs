@@ -2,11 +2,14 @@
 //! give it, and types that no operator takes together are refused.
 //!
 //! - `operands`: the two sides of an operator, while names are bound;
+//! - `items`: arrays of `char(n)`;
+//! - `like`: LIKE;
 //! - `casts`: which of those in the text there are;
 //! - `neighbours`: expressions that get one type (IN, BETWEEN, CASE, COALESCE), before type coercion;
 //! - `arrays`: arrays among these;
 //! - `becoming`: values that become such of their neighbours' type;
 //! - `strings`: strings that get one type;
+//! - `pairs`: strings that are compared;
 //! - `quantified`: values and the items of arrays after ANY and ALL;
 //! - `results`: what aggregates and window functions give of strings;
 //! - `rows`: the columns of VALUES;
@@ -17,8 +20,11 @@ mod becoming;
 mod booleans;
 mod carried;
 mod casts;
+mod items;
+mod like;
 mod neighbours;
 mod operands;
+mod pairs;
 mod quantified;
 mod results;
 mod rows;

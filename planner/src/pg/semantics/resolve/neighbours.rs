@@ -4,11 +4,12 @@ use super::becoming::{become_of, becomes, nullif_of_moments};
 use super::booleans::{not_boolean, tested};
 use super::carried::{mentions_enums, takes_enums};
 use super::{
-    Group, arrays, casts, group, is_unknown, known, name, quantified, results, rows, sets, strings, typed, undefined,
+    Group, arrays, casts, group, is_unknown, items, known, like, name, pairs, quantified, results, rows, sets, strings,
+    typed, undefined,
 };
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
-use crate::pg::functions::{common, padded, text};
+use crate::pg::functions::common;
 use crate::pg::named;
 use crate::pg::semantics::fields;
 use datafusion::arrow::datatypes::DataType;
@@ -16,6 +17,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
 use datafusion::error::DataFusionError;
+use datafusion::logical_expr::expr::Case;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
@@ -148,7 +150,7 @@ fn is_candidate(expr: &Expr) -> bool {
             call.name() == "nullif"
                 || of_one_type(call.name()).is_some()
                 || OF_ITEMS.contains(&call.name())
-                || call.name() == "make_array"
+                || items::is_candidate(call.name())
                 || quantified::operator(call.name()).is_some()
         }
         Expr::BinaryExpr(binary) => matches!(binary.op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom),
@@ -167,10 +169,19 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let equal = Place::Operator("=");
     Ok(match expr {
         Expr::BinaryExpr(mut binary) if matches!(binary.op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom) => {
-            let changed = unify(vec![&mut binary.left, &mut binary.right], schema, equal)?.0;
+            let strings = pairs::pair(&mut binary.left, &mut binary.right, schema);
+            let changed = strings || unify(vec![&mut binary.left, &mut binary.right], schema, equal)?.0;
             Transformed::new_transformed(Expr::BinaryExpr(binary), changed)
         }
-        Expr::InList(mut list) => {
+        Expr::InList(list) => {
+            let mut list = match pairs::in_list(list, schema) {
+                strings if strings.transformed => return Ok(strings),
+                Transformed {
+                    data: Expr::InList(list),
+                    ..
+                } => list,
+                other => return Ok(other),
+            };
             let mut all: Vec<&mut Expr> = vec![&mut list.expr];
             all.extend(&mut list.list);
             let op = if list.negated { "<>" } else { "=" };
@@ -181,7 +192,15 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let within = sets::within(within, schema)?;
             within.update_data(Expr::InSubquery)
         }
-        Expr::Between(mut between) => {
+        Expr::Between(between) => {
+            let mut between = match pairs::between(between, schema) {
+                strings if strings.transformed => return Ok(strings),
+                Transformed {
+                    data: Expr::Between(between),
+                    ..
+                } => between,
+                other => return Ok(other),
+            };
             let all = vec![&mut *between.expr, &mut *between.low, &mut *between.high];
             let op = if between.negated { "<" } else { ">=" };
             let changed = unify(all, schema, Place::Operator(op))?.0;
@@ -195,55 +214,32 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         Expr::ScalarFunction(mut call) if OF_ITEMS.contains(&call.name()) => {
             let changed = with_items(&mut call.args, schema)?;
-            Transformed::new_transformed(Expr::ScalarFunction(call), changed)
+            match changed || !items::is_candidate(call.name()) {
+                true => Transformed::new_transformed(Expr::ScalarFunction(call), changed),
+                false => items::call(call, schema),
+            }
         }
+        Expr::ScalarFunction(call) if items::is_candidate(call.name()) => items::call(call, schema),
         Expr::IsTrue(inner) => tested(inner, schema, "IS TRUE", Expr::IsTrue)?,
         Expr::IsNotTrue(inner) => tested(inner, schema, "IS NOT TRUE", Expr::IsNotTrue)?,
         Expr::IsFalse(inner) => tested(inner, schema, "IS FALSE", Expr::IsFalse)?,
         Expr::IsNotFalse(inner) => tested(inner, schema, "IS NOT FALSE", Expr::IsNotFalse)?,
         Expr::IsUnknown(inner) => tested(inner, schema, "IS UNKNOWN", Expr::IsUnknown)?,
         Expr::IsNotUnknown(inner) => tested(inner, schema, "IS NOT UNKNOWN", Expr::IsNotUnknown)?,
-        Expr::Like(mut like) => {
-            let types = (known(&like.expr, schema), known(&like.pattern, schema));
-            if [types.0, types.1]
-                .into_iter()
-                .flatten()
-                .any(|of| !matches!(group(of), Group::String | Group::Bytea))
-            {
-                let sign = if like.negated { "!~~" } else { "~~" };
-                let op = format!("{sign}{}", if like.case_insensitive { "*" } else { "" });
-                return Err(undefined(&op, types.0, types.1));
-            }
-            if types.0 == Some(SqlType::Bytea) {
-                let pattern = typed(*like.pattern, SqlType::Bytea);
-                let matched = text::like_bytes().call(vec![*like.expr, pattern]);
-                return Ok(Transformed::yes(match like.negated {
-                    true => Expr::Not(Box::new(matched)),
-                    false => matched,
-                }));
-            }
-            let blank = matches!(types.0, Some(SqlType::CharOf(_)));
-            if blank {
-                *like.expr = padded(std::mem::take(&mut *like.expr), types.0);
-            }
-            Transformed::new_transformed(Expr::Like(like), blank)
-        }
+        Expr::Like(own) => like::matched(own, schema)?,
         Expr::Case(mut case) => {
-            // The type of ELSE is looked at first.
-            let mut results: Vec<&mut Expr> = case.else_expr.as_deref_mut().into_iter().collect();
-            let mut compared: Vec<&mut Expr> = case.expr.as_deref_mut().into_iter().collect();
-            let based = !compared.is_empty();
-            for (when, then) in &mut case.when_then_expr {
-                compared.push(when);
-                results.push(then);
-            }
-            let wrong = compared.iter().filter(|_| !based).find_map(|when| known(when, schema));
+            let based = case.expr.is_some();
+            let mut conditions = case.when_then_expr.iter().filter(|_| !based);
+            let wrong = conditions.find_map(|(when, _)| known(when, schema));
             if let Some(of) = wrong.filter(|of| group(*of) != Group::Bool) {
                 return Err(not_boolean("CASE/WHEN", of));
             }
+            // The type of ELSE is looked at first.
+            let mut results: Vec<&mut Expr> = case.else_expr.as_deref_mut().into_iter().collect();
+            results.extend(case.when_then_expr.iter_mut().map(|(_, then)| &mut **then));
             let (mut changed, of) = unify(results, schema, Place::Common("CASE"))?;
             if based {
-                changed |= unify(compared, schema, equal)?.0;
+                changed |= pairs::case(&mut case, schema) || unify(compared(&mut case), schema, equal)?.0;
             }
             let mut results: Vec<&mut Expr> = case.else_expr.as_deref_mut().into_iter().collect();
             results.extend(case.when_then_expr.iter_mut().map(|(_, then)| &mut **then));
@@ -262,21 +258,13 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             }
         }
         Expr::ScalarFunction(mut call) => {
-            if call.name() == "make_array" {
-                let items = strings::items(&call.args, schema);
-                let array = Expr::ScalarFunction(call);
-                return Ok(match items {
-                    Some(of) => Transformed::yes(strings::as_type(array, of)),
-                    None => Transformed::no(array),
-                });
-            }
             if let Some(op) = quantified::operator(call.name()) {
                 return quantified::compared(call, op, schema);
             }
             let place = match of_one_type(call.name()) {
                 Some(name) => Place::Common(name),
                 None if call.name() == "nullif" => {
-                    if let Some(compared) = strings::nullif(&call, schema)? {
+                    if let Some(compared) = pairs::nullif(&call.args, schema)? {
                         return Ok(Transformed::yes(compared));
                     }
                     match nullif_of_moments(&call.args, schema)? {
@@ -308,6 +296,13 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         other => Transformed::no(other),
     })
+}
+
+/// What a CASE compares.
+fn compared(case: &mut Case) -> Vec<&mut Expr> {
+    let mut all: Vec<&mut Expr> = case.expr.as_deref_mut().into_iter().collect();
+    all.extend(case.when_then_expr.iter_mut().map(|(when, _)| &mut **when));
+    all
 }
 
 /// Gives literals the type of the others; whether there were any, and that type where all others have one.

@@ -2,8 +2,10 @@
 //! are compared.
 
 use super::becoming::{become_of, becomes};
+use super::pairs::{self, Kind};
 use super::strings::as_type;
-use super::{group, known, undefined};
+use super::{group, is_unknown, known, undefined};
+use crate::pg::functions::array::bare_items;
 use crate::pg::semantics::fields;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
@@ -34,10 +36,35 @@ pub(super) fn compared(mut call: ScalarFunction, op: &str, schema: &DFSchema) ->
     let array = fields::field(items, schema)
         .ok()
         .and_then(|field| SqlType::from_field(&field));
-    let (Some(own), Some(SqlType::Array(of))) = (known(value, schema), array) else {
+    if is_unknown(items) && known(value, schema).and_then(Kind::of_type) == Some(Kind::Blank) {
+        let texts = SqlType::Array(ArrayType::of_items(SqlType::Text));
+        *value = pairs::bare_value(std::mem::take(value), schema);
+        *items = bare_items(as_type(std::mem::take(items), texts));
+        return Ok(Transformed::yes(Expr::ScalarFunction(call)));
+    }
+    let Some(SqlType::Array(of)) = array else {
         return Ok(Transformed::no(Expr::ScalarFunction(call)));
     };
     let item = of.element().unlimited();
+    let kind = match is_unknown(value) {
+        true => Some(Kind::Unknown),
+        false => known(value, schema).and_then(Kind::of_type),
+    };
+    if let (Some(own), Some(other)) = (kind, Kind::of_type(item))
+        && (own == Kind::Blank || other == Kind::Blank)
+    {
+        let blankless = own.blankless(other);
+        if blankless || own == Kind::Blank {
+            *value = pairs::bare_value(std::mem::take(value), schema);
+        }
+        if blankless && other == Kind::Varchar || other == Kind::Blank {
+            *items = bare_items(std::mem::take(items));
+        }
+        return Ok(Transformed::yes(Expr::ScalarFunction(call)));
+    }
+    let Some(own) = known(value, schema) else {
+        return Ok(Transformed::no(Expr::ScalarFunction(call)));
+    };
     if group(own) != group(item) {
         return Err(undefined(op, Some(own), Some(item)));
     }

@@ -32,6 +32,12 @@ pub(super) fn within(mut within: InSubquery, schema: &DFSchema) -> Result<Transf
         true => Some(SqlType::Text),
         false => known(&Expr::Column(column.clone()), inner.schema()),
     };
+    if is_unknown(&within.expr)
+        && let Some(asked) = asked.filter(|asked| is_blank(*asked))
+    {
+        *within.expr = typed(std::mem::take(&mut *within.expr), asked);
+        return Ok(Transformed::yes(within));
+    }
     let (Some(own), Some(asked)) = (known(&within.expr, schema), asked) else {
         return Ok(Transformed::no(within));
     };
@@ -44,6 +50,10 @@ pub(super) fn within(mut within: InSubquery, schema: &DFSchema) -> Result<Transf
     let value = match (own, asked) {
         (SqlType::CharOf(_) | SqlType::Bpchar, SqlType::Varchar | SqlType::VarcharOf(_)) => {
             trimmed(Expr::Column(column))
+        }
+        (SqlType::Varchar | SqlType::VarcharOf(_), SqlType::CharOf(_) | SqlType::Bpchar) => {
+            *within.expr = trimmed(*within.expr);
+            return Ok(Transformed::yes(within));
         }
         // A numeric and a float are compared as floats.
         _ if is_float(own) && is_numeric(asked) || is_numeric(own) && is_float(asked) => {

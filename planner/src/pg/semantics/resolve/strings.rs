@@ -5,11 +5,11 @@ use super::is_unknown;
 use crate::pg::semantics::blanks;
 use crate::pg::semantics::fields;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
-use datafusion::logical_expr::expr::{Cast, ScalarFunction};
-use datafusion::logical_expr::{Expr, lit, when};
+use datafusion::common::{DFSchema, ExprSchema};
+use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::expr::Cast;
 use std::sync::Arc;
-use tenon_storage::{ArrayType, SqlType};
+use tenon_storage::SqlType;
 
 /// The type of two strings beside each other. Of those that become each other it is the first; a `name` becomes no `char(n)`.
 pub(super) fn of_two(a: SqlType, b: SqlType) -> SqlType {
@@ -81,46 +81,7 @@ pub(super) fn unify(exprs: Vec<&mut Expr>, schema: &DFSchema) -> Option<SqlType>
     found
 }
 
-/// The type of an array of values of one `char(n)`.
-pub(super) fn items(values: &[Expr], schema: &DFSchema) -> Option<SqlType> {
-    let types = values.iter().filter(|value| !is_unknown(value));
-    let types: Vec<Option<SqlType>> = types.map(|value| own_type(value, schema)).collect();
-    match together(&types) {
-        Some(of @ SqlType::CharOf(_)) => Some(SqlType::Array(ArrayType::of_items(of))),
-        _ => None,
-    }
-}
-
 /// What says which type a value has.
 pub(super) fn as_type(expr: Expr, of: SqlType) -> Expr {
     Expr::Cast(Cast::new_from_field(Box::new(expr), Arc::new(of.field("", true))))
-}
-
-/// NULLIF whose first is a `char(n)` or `bpchar`, which it then gives; None: it is not.
-pub(super) fn nullif(call: &ScalarFunction, schema: &DFSchema) -> Result<Option<Expr>> {
-    let [first, second] = call.args.as_slice() else {
-        return Ok(None);
-    };
-    let (Some(own), other) = (own_type(first, schema), own_type(second, schema)) else {
-        return Ok(None);
-    };
-    let compared = |expr: &Expr, of: Option<SqlType>| match of {
-        Some(SqlType::Bpchar) => blanks::bare(expr.clone()),
-        _ => expr.clone(),
-    };
-    if !is_blank(own) {
-        return Ok(None);
-    }
-    let literal = |expr: &Expr| match expr {
-        Expr::Literal(ScalarValue::Utf8(Some(text)), None) => lit(text.trim_end_matches(' ')),
-        other => other.clone(),
-    };
-    let second = match other {
-        None => literal(second),
-        Some(SqlType::Varchar | SqlType::VarcharOf(_)) => blanks::bare(second.clone()),
-        _ => compared(second, other),
-    };
-    let null = lit(ScalarValue::try_from(&own.data_type())?);
-    let chosen = when(compared(first, Some(own)).eq(second), null).otherwise(first.clone())?;
-    Ok(Some(as_type(chosen, own)))
 }
