@@ -115,9 +115,9 @@ fn by_lanes(values: &[f64]) -> (f64, f64) {
     let (mut sums, mut magnitudes) = ([0.0; LANES], [0.0; LANES]);
     let (chunks, rest) = values.as_chunks::<LANES>();
     for chunk in chunks {
-        for lane in 0..LANES {
-            sums[lane] += chunk[lane];
-            magnitudes[lane] += chunk[lane].abs();
+        for ((sum, magnitude), value) in sums.iter_mut().zip(&mut magnitudes).zip(chunk) {
+            *sum += value;
+            *magnitude += value.abs();
         }
     }
     let rest_sum: f64 = rest.iter().sum();
