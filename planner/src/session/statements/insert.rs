@@ -666,7 +666,7 @@ async fn run_once(
                 kept = returned_addresses::beside(kept, &returned_addresses::of_segments(&segments))?;
                 columns = columns.with_addresses();
             }
-            let rows = returning::rows(session, source, &table, &columns, items, kept, "INSERT 0");
+            let rows = returning::rows(session, &table, &columns, items, kept, "INSERT 0");
             rows.await.map(Some)
         }
         None => Ok(Some(Outcome::Command(format!("INSERT 0 {rows}")))),

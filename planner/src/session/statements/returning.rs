@@ -223,10 +223,9 @@ pub(super) fn describe(binder: &Binder, columns: &ReturningColumns, items: &[Sel
 }
 
 /// The statement's outcome: the expressions over `rows`, of which the first columns are the table's. All are computed: where one
-/// fails, so does the change. `binder`: of before the change, whose data is what subqueries see.
+/// fails, so does the change.
 pub(super) async fn rows(
     session: &Session,
-    binder: &Binder,
     table: &TableVersion,
     columns: &ReturningColumns,
     items: &[SelectItem],
@@ -251,7 +250,7 @@ pub(super) async fn rows(
     if let Some(plain) = plain(columns, items, width) {
         return of_columns(columns, &plain, rows, tag);
     }
-    let plan = plan(binder, columns, items, rows)?;
+    let plan = plan(&session.binder(), columns, items, rows)?;
     let columns = describe_columns(session.columns(&plan)?.as_ref());
     let run = session.run();
     let stream = run::start(&run, plan).await?;

@@ -251,7 +251,7 @@ async fn run(
     }
     match asked.returning() {
         Some(items) => {
-            let rows = returning::rows(session, binder, &table, &seen, items, kept.unwrap_or_default(), what);
+            let rows = returning::rows(session, &table, &seen, items, kept.unwrap_or_default(), what);
             rows.await.map(Some)
         }
         None => Ok(Some(Outcome::Command(format!("{what} {rows}")))),
