@@ -23,9 +23,9 @@ use crate::pg::semantics::resolve::known_of;
 use crate::pg::tokens::joins;
 use crate::pg::walk::{VisitMut, constraint};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Cte, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart,
-    OrderBy, OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator,
-    SetQuantifier, Statement, TableAlias, TableFactor, TableWithJoins, VisitorMut,
+    BinaryOperator, Cte, Expr, GroupByExpr, Ident, Join, JoinConstraint, ObjectName, ObjectNamePart, OrderBy,
+    OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier,
+    Statement, TableAlias, TableFactor, TableWithJoins, VisitorMut,
 };
 use std::ops::ControlFlow;
 use tenon_executor::scan::is_place;

@@ -20,7 +20,7 @@ use crate::pg::functions::record::FIELD;
 use crate::pg::functions::sets::names::has_set;
 use crate::pg::parse::{parse, parse_expression, select};
 use crate::pg::plpgsql;
-use crate::pg::rewrite::{call, function_name, rewrite};
+use crate::pg::rewrite::{call, rewrite};
 use crate::pg::statement::Kind;
 use crate::pg::walk::{VisitMut, is_ungrouped, null, replace};
 use datafusion::arrow::datatypes::FieldRef;

@@ -64,10 +64,10 @@ pub(super) fn distinct(select: &mut Select, order: &[&mut Expr]) {
         }
     }
     for own in order {
-        let found = kept.iter().position(|key| same(key, &**own));
+        let found = kept.iter().position(|key| same(key, own));
         match found {
             Some(at) => keys.push(kept.remove(at)),
-            None if keys.iter().any(|key| same(key, &**own)) => {}
+            None if keys.iter().any(|key| same(key, own)) => {}
             None => break,
         }
     }

@@ -71,8 +71,9 @@ pub(super) fn plan(binder: &Binder, mut tree: ast::Statement, types: &[u32]) -> 
     let mut arrays = false;
     let mut operands = array_operands(&first)?;
     for more in [beside_others(&first)?, in_common(&first)?] {
-        more.into_iter()
-            .for_each(|(at, field)| drop(operands.entry(at).or_insert(field)));
+        for (at, field) in more {
+            operands.entry(at).or_insert(field);
+        }
     }
     for (at, field) in operands {
         let open = matches!(types.get(at).copied().unwrap_or(0), 0 | 705) && !hints.certain.contains_key(&at);
@@ -249,8 +250,9 @@ fn in_common(plan: &LogicalPlan) -> Result<BTreeMap<usize, FieldRef>> {
                         && let Some(Some(of)) = types.map(Some).reduce(|a, b| common_type(a?, b?))
                     {
                         let field = Arc::new(of.unlimited().field("", true));
-                        open.into_iter()
-                            .for_each(|at| drop(found.entry(at).or_insert_with(|| Arc::clone(&field))));
+                        for at in open {
+                            found.entry(at).or_insert_with(|| Arc::clone(&field));
+                        }
                     }
                 }
                 Ok(TreeNodeRecursion::Continue)
