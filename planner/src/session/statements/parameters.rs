@@ -168,21 +168,40 @@ fn with_dimensions(field: &FieldRef, dimensions: usize) -> FieldRef {
     Arc::new(Field::new(field.name(), DataType::List(list), true))
 }
 
-/// Parameters that are arrays: what `x = ANY ($1)` compares with x.
+/// Parameters beside ANY and ALL: the array that `x = ANY ($1)` compares with x, and what `$1 = ANY (array)` does.
 fn array_operands(plan: &LogicalPlan) -> Result<BTreeMap<usize, FieldRef>> {
     let mut found = BTreeMap::new();
     let walked = plan.apply_with_subqueries(|node| {
         let schema = merge_schema(&node.inputs());
         node.apply_expressions(|expr| {
             expr.apply(|expr| {
-                if let logical_expr::Expr::ScalarFunction(call) = expr
-                    && (call.name().starts_with("any_") || call.name().starts_with("all_"))
-                    && let [element, logical_expr::Expr::Placeholder(placeholder)] = call.args.as_slice()
-                    && let (Some(at), Ok(of)) = (index(&placeholder.id), element.get_type(&schema))
-                    && let Some(item) = SqlType::from_data_type(&of)
-                {
-                    let array = SqlType::Array(ArrayType::of_items(item));
-                    found.entry(at).or_insert_with(|| Arc::new(array.field("", true)));
+                let logical_expr::Expr::ScalarFunction(call) = expr else {
+                    return Ok(TreeNodeRecursion::Continue);
+                };
+                if !(call.name().starts_with("any_") || call.name().starts_with("all_")) {
+                    return Ok(TreeNodeRecursion::Continue);
+                }
+                let (of, at) = match call.args.as_slice() {
+                    [element, logical_expr::Expr::Placeholder(open)] => {
+                        let item = element.get_type(&schema).ok();
+                        let item = item.and_then(|of| SqlType::from_data_type(&of));
+                        (
+                            item.map(|item| SqlType::Array(ArrayType::of_items(item))),
+                            index(&open.id),
+                        )
+                    }
+                    [logical_expr::Expr::Placeholder(open), array] => {
+                        let array = fields::field(array, &schema).ok();
+                        let item = match array.and_then(|field| SqlType::from_field(&field)) {
+                            Some(SqlType::Array(of)) => Some(of.element()),
+                            _ => None,
+                        };
+                        (item, index(&open.id))
+                    }
+                    _ => (None, None),
+                };
+                if let (Some(of), Some(at)) = (of, at) {
+                    found.entry(at).or_insert_with(|| Arc::new(of.field("", true)));
                 }
                 Ok(TreeNodeRecursion::Continue)
             })
@@ -269,11 +288,6 @@ fn of_one_type(expr: &logical_expr::Expr) -> Vec<Vec<&logical_expr::Expr>> {
     match expr {
         Expr::ScalarFunction(call) => match (call.name(), call.args.as_slice()) {
             ("coalesce" | "greatest" | "least" | "nullif" | "make_array", args) => vec![args.iter().collect()],
-            (name, [element, Expr::ScalarFunction(list)])
-                if (name.starts_with("any_") || name.starts_with("all_")) && list.name() == "make_array" =>
-            {
-                vec![std::iter::once(element).chain(&list.args).collect()]
-            }
             _ => vec![],
         },
         Expr::Case(case) => {
