@@ -260,7 +260,7 @@ impl Expander<'_> {
         let scope = self.using(select)?;
         self.output_names(select, scope.is_some(), false);
         order_keys::check(select, &keys)?;
-        order_keys::distinct(select, &keys);
+        order_keys::distinct(select);
         if let Some(scope) = scope
             && let Some(order) = &mut query.order_by
             && let OrderByKind::Expressions(keys) = &mut order.kind
@@ -276,7 +276,10 @@ impl Expander<'_> {
         let mut keys = keys_of(&mut query.order_by);
         order_keys::of_input(select, &mut keys, |factor| self.named(factor))?;
         self.calls(select, &mut keys);
-        Ok(())
+        match query.order_by.as_mut().map(|order| &mut order.kind) {
+            Some(OrderByKind::Expressions(keys)) => order_keys::initial(select, keys),
+            _ => Ok(()),
+        }
     }
 
     fn body(&self, body: &mut SetExpr) -> Result<()> {

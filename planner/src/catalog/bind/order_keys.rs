@@ -6,7 +6,9 @@ use super::output_names::Column;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::rewrite::{displayed_name, output_name, repeated_name};
 use crate::pg::walk::expressions_mut;
-use datafusion::sql::sqlparser::ast::{Distinct, Expr, Ident, Select, SelectItem, TableFactor};
+use datafusion::sql::sqlparser::ast::{
+    Distinct, Expr, Ident, OrderByExpr, Select, SelectItem, TableFactor, Value, ValueWithSpan,
+};
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -35,9 +37,87 @@ pub(super) fn check(select: &Select, keys: &[&mut Expr]) -> Result<()> {
     Ok(())
 }
 
-/// Leaves one of the keys of DISTINCT ON that are the same column, with its relation's name and without, and puts those by which
-/// the rows are ordered first, in that order.
-pub(super) fn distinct(select: &mut Select, order: &[&mut Expr]) {
+/// Brings the keys of DISTINCT ON into the order of those after ORDER BY, which begins with them: 42P10 where it does not. A key
+/// that comes again orders nothing.
+pub(super) fn initial(select: &mut Select, order: &mut Vec<OrderByExpr>) -> Result<()> {
+    let items = &select.projection;
+    let Some(Distinct::On(on)) = &mut select.distinct else {
+        return Ok(());
+    };
+    for key in on.iter_mut().filter(|key| matches!(key, Expr::Value(_))) {
+        *key = meant(key, items);
+    }
+    if order.is_empty() {
+        return Ok(());
+    }
+    let value = |key: &Expr| meant(key, items);
+    let same = |a: &Expr, b: &Expr| {
+        let column = |expr: &Expr| match expr {
+            Expr::CompoundIdentifier(parts) => parts.last().map(fold),
+            expr => bare(expr).map(fold),
+        };
+        a == b || (bare(a).is_some() || bare(b).is_some()) && column(a).is_some_and(|own| column(b) == Some(own))
+    };
+    let mut values: Vec<Expr> = Vec::with_capacity(order.len());
+    order.retain(|key| {
+        let own = value(&key.expr);
+        let first = !values.iter().any(|known| same(known, &own));
+        if first {
+            values.push(own);
+        }
+        first
+    });
+    let mut left = std::mem::take(on);
+    for own in &values {
+        match left.iter().position(|key| same(&value(key), own)) {
+            Some(at) => on.push(left.remove(at)),
+            None => break,
+        }
+    }
+    if !left.is_empty() && on.len() < values.len() {
+        let message = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
+        return Err(SqlError::new(state::INVALID_COLUMN_REFERENCE, message));
+    }
+    order.extend(left.iter().map(|key| OrderByExpr {
+        expr: key.clone(),
+        options: Default::default(),
+        with_fill: None,
+    }));
+    on.append(&mut left);
+    Ok(())
+}
+
+/// What a key is that may be an output column's number or name.
+fn meant(key: &Expr, items: &[SelectItem]) -> Expr {
+    if let Expr::Nested(inner) = key {
+        return meant(inner, items);
+    }
+    let item = match key {
+        Expr::Value(ValueWithSpan {
+            value: Value::Number(number, _),
+            ..
+        }) => number
+            .parse::<usize>()
+            .ok()
+            .and_then(|at| items.get(at.checked_sub(1)?)),
+        Expr::Identifier(name) => {
+            let name = fold(name);
+            let mut named = items.iter();
+            named.find(|item| output_name(item).is_some_and(|own| displayed_name(&own) == name))
+        }
+        _ => None,
+    };
+    match item {
+        Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => match expr {
+            Expr::Nested(inner) => inner.as_ref().clone(),
+            expr => expr.clone(),
+        },
+        _ => key.clone(),
+    }
+}
+
+/// Leaves one of the keys of DISTINCT ON that are the same column, with its relation's name and without.
+pub(super) fn distinct(select: &mut Select) {
     if select.from.iter().any(super::expand::merges) {
         return;
     }
@@ -63,15 +143,7 @@ pub(super) fn distinct(select: &mut Select, order: &[&mut Expr]) {
             kept.push(key);
         }
     }
-    for own in order {
-        let found = kept.iter().position(|key| same(key, own));
-        match found {
-            Some(at) => keys.push(kept.remove(at)),
-            None if keys.iter().any(|key| same(key, own)) => {}
-            None => break,
-        }
-    }
-    keys.append(&mut kept);
+    *keys = kept;
 }
 
 /// What an output column is; None for a column of that very name, as `*` has it too.
