@@ -317,10 +317,11 @@ async fn attempt(
     }
     place.restart();
     while let Some(batch) = place.run(stream.next()).await {
-        let batch = batch.map_err(|error| from_datafusion(&error))?;
+        // What a plan says of itself while it is taken apart is no news.
         if run.cancel.is_cancelled() {
             return Err(stopped(&run.account));
         }
+        let batch = batch.map_err(|error| from_datafusion(&error))?;
         if batch.num_rows() > 0 {
             if let Some(attempted) = &mut attempted {
                 **attempted = None;

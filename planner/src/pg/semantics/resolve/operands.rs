@@ -9,6 +9,7 @@ use datafusion::error::DataFusionError;
 use datafusion::functions::string;
 use datafusion::logical_expr::{Expr, cast, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
+use std::sync::Arc;
 use tenon_storage::SqlType;
 
 /// The operands with types for their literals; 42883 where no operator takes them together. `types` are those of operands
@@ -19,6 +20,11 @@ pub(crate) fn operands(
     right: Expr,
     types: (Option<SqlType>, Option<SqlType>),
 ) -> Result<(Expr, Expr)> {
+    let (left, right) = match types {
+        (None, Some(of)) => (told(op, left, of, false), right),
+        (Some(of), None) => (left, told(op, right, of, true)),
+        _ => (left, right),
+    };
     let is_float = |of: Option<SqlType>| matches!(of, Some(SqlType::Float4 | SqlType::Float8));
     if *op == BinaryOperator::Modulo && (is_float(types.0) || is_float(types.1)) {
         return Err(undefined(&shown(op), types.0, types.1));
@@ -67,6 +73,21 @@ pub(crate) fn operands(
             }
         }
     })
+}
+
+/// An operand that is a parameter without a type has the type that a literal would have there. Comparisons tell it themselves.
+fn told(op: &BinaryOperator, operand: Expr, beside: SqlType, is_right: bool) -> Expr {
+    let Expr::Placeholder(mut open) = operand else {
+        return operand;
+    };
+    if open.field.is_none() && !is_comparison(op) {
+        let wanted = match op {
+            BinaryOperator::StringConcat if is_shown(beside) => Some(SqlType::Text),
+            op => wanted(op, beside, is_right),
+        };
+        open.field = wanted.map(|of| Arc::new(of.unlimited().field("", true)));
+    }
+    Expr::Placeholder(open)
 }
 
 /// Types that have no concatenation of their own.
