@@ -42,7 +42,22 @@ impl Server {
         Self::start_by(shell, args, &[])
     }
 
-    fn start_by(mut command: Command, args: &[&str], env: &[(&str, &str)]) -> Result<Server> {
+    /// Another program may take the port before the server does: then with another.
+    fn start_by(command: Command, args: &[&str], env: &[(&str, &str)]) -> Result<Server> {
+        const PORTS: usize = 5;
+        let mut tried = 0;
+        loop {
+            let mut own = Command::new(command.get_program());
+            own.args(command.get_args());
+            tried += 1;
+            match Self::start_once(own, args, env) {
+                Err(error) if tried < PORTS && error.to_string().contains("the port is in use") => {}
+                started => return started,
+            }
+        }
+    }
+
+    fn start_once(mut command: Command, args: &[&str], env: &[(&str, &str)]) -> Result<Server> {
         let address = free_address()?;
         let log = tempfile::NamedTempFile::new()?;
         // One open file for both streams: two would each write from the file's start, one over the other.
