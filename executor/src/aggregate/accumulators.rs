@@ -360,7 +360,8 @@ fn add_few(sums: &mut [i128], own: impl IntoIterator<Item = i128>) -> Result<()>
     fitting(sums.fold(false, |lost, (sum, own)| lost | plus(sum, own)))
 }
 
-fn fitting(lost: bool) -> Result<()> {
+/// Fails (22003) where a sum is lost.
+pub fn fitting(lost: bool) -> Result<()> {
     match lost {
         true => Err(DataFusionError::External(Box::new(StorageError::new(
             ErrorKind::NumericOutOfRange,

@@ -16,7 +16,7 @@ mod shifted;
 mod spec;
 mod text;
 
-pub use accumulators::plus;
+pub use accumulators::{fitting, plus};
 pub use exec::GroupExec;
 pub(crate) use gathered::{Found, finished};
 pub(crate) use keys::{GroupKeys, is_supported as is_group_key};

@@ -5,7 +5,6 @@
 use super::exact_argument;
 use super::floats;
 use super::moments::{self, Kind};
-use super::sum::fitting;
 use crate::pg::numeric::failed;
 use crate::pg::semantics::fields;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, ListArray, UInt64Array};
@@ -23,7 +22,7 @@ use datafusion::logical_expr::{
 };
 use std::collections::HashSet;
 use std::sync::Arc;
-use tenon_executor::aggregate::plus;
+use tenon_executor::aggregate::{fitting, plus};
 use tenon_storage::numeric::column::Builder;
 use tenon_storage::types::NUMERIC;
 

@@ -8,8 +8,6 @@ use super::exact_argument;
 use super::floats;
 use super::moments::{self, Kind};
 use super::real;
-use crate::pg::error::{SqlError, state};
-use crate::pg::errors::to_datafusion;
 use crate::pg::semantics::fields;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array};
 use datafusion::arrow::buffer::NullBuffer;
@@ -23,7 +21,7 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, Expr, GroupsAccumulator, Signature, Volatility, cast,
 };
 use std::sync::Arc;
-use tenon_executor::aggregate::plus;
+use tenon_executor::aggregate::{fitting, plus};
 use tenon_storage::types::NUMERIC;
 
 /// The type of a sum of bigints.
@@ -88,10 +86,10 @@ impl AggregateUDFImpl for Sum {
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<datafusion::arrow::datatypes::FieldRef>> {
-        if args.is_distinct && !matches!(args.input_fields[0].data_type(), DataType::Decimal128(..)) {
-            return sum_udaf().state_fields(args);
-        }
         if args.is_distinct {
+            if !matches!(args.input_fields[0].data_type(), DataType::Decimal128(..)) {
+                return sum_udaf().state_fields(args);
+            }
             let values = DataType::new_list(args.return_field.data_type().clone(), true);
             return Ok(vec![Arc::new(Field::new(
                 format_state_name(args.name, "values"),
@@ -142,20 +140,6 @@ impl AggregateUDFImpl for Sum {
 
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
         AggregateOrderSensitivity::Insensitive
-    }
-}
-
-fn overflow() -> datafusion::error::DataFusionError {
-    to_datafusion(SqlError::new(
-        state::NUMERIC_VALUE_OUT_OF_RANGE,
-        "value overflows numeric format",
-    ))
-}
-
-pub(super) fn fitting(lost: bool) -> Result<()> {
-    match lost {
-        true => Err(overflow()),
-        false => Ok(()),
     }
 }
 

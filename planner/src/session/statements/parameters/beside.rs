@@ -6,6 +6,7 @@ use crate::pg::errors::from_datafusion;
 use crate::pg::semantics::fields;
 use crate::pg::semantics::resolve::common_type;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
@@ -24,46 +25,48 @@ pub(super) fn types(plan: &LogicalPlan) -> Result<BTreeMap<usize, FieldRef>> {
     Ok(found)
 }
 
-/// Parameters beside ANY and ALL: the array that `x = ANY ($1)` compares with x, and what `$1 = ANY (array)` does.
-fn quantified(plan: &LogicalPlan) -> Result<BTreeMap<usize, FieldRef>> {
-    let mut found = BTreeMap::new();
+/// Shows each expression of a plan, with the columns that it may name.
+fn each_expression(plan: &LogicalPlan, mut show: impl FnMut(&Expr, &DFSchema)) -> Result<()> {
     let walked = plan.apply_with_subqueries(|node| {
         let schema = merge_schema(&node.inputs());
         node.apply_expressions(|expr| {
             expr.apply(|expr| {
-                let Expr::ScalarFunction(call) = expr else {
-                    return Ok(TreeNodeRecursion::Continue);
-                };
-                if !(call.name().starts_with("any_") || call.name().starts_with("all_")) {
-                    return Ok(TreeNodeRecursion::Continue);
-                }
-                let (of, at) = match call.args.as_slice() {
-                    [element, Expr::Placeholder(open)] => {
-                        let item = element.get_type(&schema).ok();
-                        let item = item.and_then(|of| SqlType::from_data_type(&of));
-                        (
-                            item.map(|item| SqlType::Array(ArrayType::of_items(item))),
-                            index(&open.id),
-                        )
-                    }
-                    [Expr::Placeholder(open), array] => {
-                        let array = fields::field(array, &schema).ok();
-                        let item = match array.and_then(|field| SqlType::from_field(&field)) {
-                            Some(SqlType::Array(of)) => Some(of.element()),
-                            _ => None,
-                        };
-                        (item, index(&open.id))
-                    }
-                    _ => (None, None),
-                };
-                if let (Some(of), Some(at)) = (of, at) {
-                    found.entry(at).or_insert_with(|| Arc::new(of.field("", true)));
-                }
+                show(expr, &schema);
                 Ok(TreeNodeRecursion::Continue)
             })
         })
     });
     walked.map_err(|error| from_datafusion(&error))?;
+    Ok(())
+}
+
+/// Parameters beside ANY and ALL: the array that `x = ANY ($1)` compares with x, and what `$1 = ANY (array)` does.
+fn quantified(plan: &LogicalPlan) -> Result<BTreeMap<usize, FieldRef>> {
+    let mut found = BTreeMap::new();
+    each_expression(plan, |expr, schema| {
+        let Expr::ScalarFunction(call) = expr else { return };
+        if !(call.name().starts_with("any_") || call.name().starts_with("all_")) {
+            return;
+        }
+        let (open, of) = match call.args.as_slice() {
+            [element, Expr::Placeholder(open)] => {
+                let item = element.get_type(schema).ok();
+                let item = item.and_then(|of| SqlType::from_data_type(&of));
+                (open, item.map(|item| SqlType::Array(ArrayType::of_items(item))))
+            }
+            [Expr::Placeholder(open), array] => {
+                let array = fields::field(array, schema).ok();
+                match array.and_then(|field| SqlType::from_field(&field)) {
+                    Some(SqlType::Array(of)) => (open, Some(of.element())),
+                    _ => return,
+                }
+            }
+            _ => return,
+        };
+        if let (Some(of), Some(at)) = (of, index(&open.id)) {
+            found.entry(at).or_insert_with(|| Arc::new(of.field("", true)));
+        }
+    })?;
     Ok(found)
 }
 
@@ -104,37 +107,34 @@ fn in_unions(plan: &LogicalPlan) -> Result<BTreeMap<usize, FieldRef>> {
 /// what IN compares. It is that which the others have together.
 fn in_common(plan: &LogicalPlan) -> Result<BTreeMap<usize, FieldRef>> {
     let mut found = BTreeMap::new();
-    let walked = plan.apply_with_subqueries(|node| {
-        let schema = merge_schema(&node.inputs());
-        node.apply_expressions(|expr| {
-            expr.apply(|expr| {
-                for together in of_one_type(expr) {
-                    let open = together.iter().filter_map(|expr| match expr {
-                        Expr::Placeholder(open) => index(&open.id),
-                        _ => None,
-                    });
-                    let open: Vec<usize> = open.collect();
-                    let known = |expr: &&&Expr| !matches!(expr, Expr::Placeholder(_));
-                    let others = together.iter().filter(known);
-                    let types = others.filter_map(|expr| match fields::field(expr, &schema).ok()? {
-                        // Literals without a type.
-                        field if matches!(field.data_type(), DataType::Utf8 | DataType::Null) => None,
-                        field => SqlType::from_field(&field),
-                    });
-                    if !open.is_empty()
-                        && let Some(Some(of)) = types.map(Some).reduce(|a, b| common_type(a?, b?))
-                    {
-                        let field = Arc::new(of.unlimited().field("", true));
-                        for at in open {
-                            found.entry(at).or_insert_with(|| Arc::clone(&field));
-                        }
-                    }
+    each_expression(plan, |expr, schema| {
+        for together in of_one_type(expr) {
+            let (open, others): (Vec<&Expr>, Vec<&Expr>) = together
+                .into_iter()
+                .partition(|expr| matches!(expr, Expr::Placeholder(_)));
+            if open.is_empty() {
+                continue;
+            }
+            let types = others
+                .into_iter()
+                .filter_map(|expr| match fields::field(expr, schema).ok()? {
+                    // Literals without a type.
+                    field if matches!(field.data_type(), DataType::Utf8 | DataType::Null) => None,
+                    field => SqlType::from_field(&field),
+                });
+            let Some(Some(of)) = types.map(Some).reduce(|a, b| common_type(a?, b?)) else {
+                continue;
+            };
+            let field = Arc::new(of.unlimited().field("", true));
+            for expr in open {
+                if let Expr::Placeholder(open) = expr
+                    && let Some(at) = index(&open.id)
+                {
+                    found.entry(at).or_insert_with(|| Arc::clone(&field));
                 }
-                Ok(TreeNodeRecursion::Continue)
-            })
-        })
-    });
-    walked.map_err(|error| from_datafusion(&error))?;
+            }
+        }
+    })?;
     Ok(found)
 }
 
