@@ -73,31 +73,15 @@ pub fn hash_array(array: &ArrayRef, hashes: &mut [u64]) {
     }
     macro_rules! primitive {
         ($type:ty) => {
-            fold(
-                hashes,
-                array
-                    .as_primitive::<$type>()
-                    .values()
-                    .iter()
-                    .map(|value| *value as u64),
-            )
+            primitive!($type, value => value as u64)
         };
-    }
-    macro_rules! floats {
-        ($type:ty) => {
-            fold(
-                hashes,
-                array
-                    .as_primitive::<$type>()
-                    .values()
-                    .iter()
-                    .map(|value| equal_bits(f64::from(*value))),
-            )
+        ($type:ty, $value:ident => $word:expr) => {
+            fold(hashes, array.as_primitive::<$type>().values().iter().map(|&$value| $word))
         };
     }
     match array.data_type() {
-        DataType::Float32 => floats!(Float32Type),
-        DataType::Float64 => floats!(Float64Type),
+        DataType::Float32 => primitive!(Float32Type, value => equal_bits(value.into())),
+        DataType::Float64 => primitive!(Float64Type, value => equal_bits(value)),
         DataType::Int16 => primitive!(Int16Type),
         DataType::Int32 => primitive!(Int32Type),
         DataType::Int64 => primitive!(Int64Type),
