@@ -78,4 +78,4 @@ pub use segment::{
 pub use statistics::{Bound, ColumnStatistics, Distribution, Sketch, TableStatistics, analyze_count};
 pub use store::{RealDisk, Recovered, Store};
 pub use types::SqlType;
-pub use writer::TableWriter;
+pub use writer::{TableWriter, table_of_rows};

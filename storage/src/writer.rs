@@ -1,7 +1,7 @@
 //! From record batches to segments: types are made the table's, constraints checked, rows gathered.
 
 use crate::bits;
-use crate::catalog::{ColumnDef, TableDefinition};
+use crate::catalog::{ColumnDef, TableDef, TableDefinition, TableVersion};
 use crate::composite_type::{CompositeType, items, record_of};
 use crate::datetime;
 use crate::enum_type::EnumType;
@@ -85,6 +85,33 @@ impl TableWriter {
         self.pending_bytes = None;
         Ok(())
     }
+}
+
+/// Rows that no catalog knows of as a table, whose columns are called by their places.
+pub fn table_of_rows(
+    name: &str,
+    types: &[SqlType],
+    batches: &[RecordBatch],
+    budget: &Arc<MemoryBudget>,
+) -> Result<Arc<TableVersion>> {
+    let column = |(at, sql_type): (usize, &SqlType)| ColumnDef {
+        name: at.to_string(),
+        sql_type: *sql_type,
+        not_null: false,
+        default: None,
+        generated: None,
+        domain: None,
+        collation: None,
+    };
+    let columns = types.iter().enumerate().map(column).collect();
+    let def = TableDef {
+        columns,
+        ..TableDef::default()
+    };
+    let definition = TableDefinition::new(0, 0, "", name, def)?;
+    let mut writer = TableWriter::new(Arc::clone(&definition), Arc::clone(budget));
+    batches.iter().try_for_each(|batch| writer.append(batch))?;
+    Ok(TableVersion::new(definition, writer.finish()?))
 }
 
 /// What an array, which may be a slice, holds of its values.

@@ -15,6 +15,7 @@ use super::compiled::{Compiled, ReservedBatch};
 use super::cost::Work;
 use super::counted::{NodeRan, address};
 use super::fragment::Source;
+use super::given::{self, scanned_rows};
 use super::kept::{Again, Kept};
 use super::passes::Stage;
 use super::prepare::in_background;
@@ -149,11 +150,25 @@ async fn try_run(
         false => kept,
     };
     let timer = report.time("code");
-    let (compiled, streamed) = {
+    let form_of = |forms: &Kept| {
         let _timer = timer.timer();
-        match room.form(|form| forms.form(plan, top, form)) {
-            Ok(form) => form,
-            Err(why) => return Ok(Err(Some(why))),
+        room.form(|form| forms.form(plan, top, form))
+    };
+    let mut forms = Arc::clone(forms);
+    let (compiled, streamed) = match form_of(&forms) {
+        Ok(form) => form,
+        Err(why) => {
+            let Some(given) = given::forms(plan, top, kept, wished, context).await? else {
+                return Ok(Err(Some(why)));
+            };
+            forms = match options.count_rows {
+                true => Arc::clone(given.counting()),
+                false => given,
+            };
+            match form_of(&forms) {
+                Ok(form) => form,
+                Err(_) => return Ok(Err(Some(why))),
+            }
         }
     };
     let fragment = &compiled.fragment;
@@ -291,7 +306,7 @@ async fn try_run(
         compiled.read(&running, &pool).map_err(|error| error.to_string())
     };
     let joins = compiled.fragment.joins.clone();
-    let (owned, top, forms) = (Arc::clone(plan), top.cloned(), Arc::clone(forms));
+    let (owned, top) = (Arc::clone(plan), top.cloned());
     // Where some table was full it gets more room, if that takes no time.
     let larger = move |compiled: &Compiled| {
         let sizes = compiled.better_sizes()?;
@@ -366,10 +381,4 @@ fn count_scans(plan: &Arc<dyn ExecutionPlan>) {
         usage.scanned(table.rows() as usize);
     }
     plan.children().into_iter().for_each(count_scans);
-}
-
-/// Rows of the tables that a plan reads.
-fn scanned_rows(plan: &Arc<dyn ExecutionPlan>) -> u64 {
-    let own = plan.downcast_ref::<ScanExec>().map_or(0, |scan| scan.table().rows());
-    own + plan.children().into_iter().map(scanned_rows).sum::<u64>()
 }

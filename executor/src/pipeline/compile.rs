@@ -17,7 +17,7 @@ use datafusion::physical_plan::windows::BoundedWindowAggExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use super::col::Col;
-use super::counted::count;
+use super::counted::{address, count};
 use super::exec::OffloadExec;
 use super::flow::Flow;
 use super::fragment::{Fragment, Scan, Source};
@@ -32,7 +32,7 @@ use crate::codegen::Translated;
 use crate::join::JoinExec;
 use crate::scan::ScanExec;
 use crate::window::WindowExec;
-use tenon_storage::DeviceResidence;
+use tenon_storage::{DeviceResidence, TableVersion};
 
 /// Nodes that give rows as they come, or may as well.
 const HANDS_ON: [&str; 4] = ["CooperativeExec", "GroupTopExec", "PiecesExec", "UnorderedExec"];
@@ -59,6 +59,9 @@ pub fn expected(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
 }
 
 fn flow_of(fragment: &mut Fragment, plan: &Arc<dyn ExecutionPlan>) -> Translated<Flow> {
+    if let Some(table) = fragment.given(plan) {
+        return given(fragment, plan, table);
+    }
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
         return scanned(fragment, scan);
     }
@@ -184,6 +187,27 @@ fn first(
     }
     let rows = flow(fragment, input)?;
     Sorted::first(fragment, rows, input.schema(), order, (skip, fetch))
+}
+
+/// Rows that the CPU has made. What it keeps in another type than the node gives is for nobody to read.
+fn given(fragment: &mut Fragment, plan: &Arc<dyn ExecutionPlan>, table: Arc<TableVersion>) -> Translated<Flow> {
+    let at = fragment.scans.len();
+    fragment.scans.push(Scan {
+        name: "rows of the CPU".into(),
+        node: address(plan),
+        table: Arc::clone(&table),
+        columns: vec![],
+    });
+    let mut flow = Flow::new(Source::Scan(at), plan.schema(), table.rows());
+    let schema = plan.schema();
+    let fields = schema.fields().iter().zip(table.schema().fields()).enumerate();
+    let columns = fields.map(|(column, (field, kept))| match field.data_type() == kept.data_type() {
+        true => flow.scanned(fragment, at, column),
+        false => Ok(Col::unread(field.data_type())),
+    });
+    let columns = columns.collect::<Translated<Vec<_>>>()?;
+    flow.enter(schema, columns);
+    Ok(flow)
 }
 
 fn scanned(fragment: &mut Fragment, scan: &ScanExec) -> Translated<Flow> {

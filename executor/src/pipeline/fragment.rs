@@ -5,10 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::buffer::Buffer;
+use datafusion::physical_plan::ExecutionPlan;
 use tenon_gpu::pipeline::PipelineCode;
 use tenon_storage::TableVersion;
 
 use super::counted::Counters;
+use super::given::GivenRows;
 use super::join::Test;
 use super::layout::Layout;
 use super::order_steps::{Order, Sums};
@@ -94,6 +96,8 @@ pub struct Sizes {
     pub passes: Option<Arc<Passes>>,
     /// Whether the rows of nodes are counted.
     pub counts_rows: bool,
+    /// Rows that the CPU has made for it.
+    pub given: Option<Arc<GivenRows>>,
 }
 
 /// What runs, one after the other.
@@ -230,6 +234,11 @@ impl Fragment {
         let room = room.clamp(1, most.max(1));
         self.tables.push((count, room));
         room
+    }
+
+    /// The rows that a node gives, where the CPU has made them.
+    pub fn given(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<TableVersion>> {
+        self.sizes.given.as_ref()?.of(plan)
     }
 
     /// Whether memory counts for more than time.

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use super::compiled::Compiled;
 use super::fragment::Sizes;
+use super::given::{GivenRows, Tried};
 use super::passes::Passes;
 use super::top::Top;
 use crate::codegen::Translated;
@@ -50,6 +51,9 @@ pub struct Kept {
     /// Forms whose nodes' rows are counted; whether these are such.
     counting: OnceLock<Arc<Kept>>,
     counts_rows: bool,
+    /// Rows of the CPU that its forms are made with; those that forms of the same plan last were.
+    rows_given: Option<Arc<GivenRows>>,
+    pub given: Mutex<Tried>,
 }
 
 /// A run on the device that takes as long again: nothing was compiled, and no columns were copied but in chunks.
@@ -101,10 +105,11 @@ impl Kept {
             FormOf::Sparing => 1,
             FormOf::Passes(_) => 2,
         };
-        let counts_rows = self.counts_rows;
+        let (counts_rows, given) = (self.counts_rows, &self.rows_given);
         let made = |sizes: &Sizes| {
             let sizes = Sizes {
                 counts_rows,
+                given: given.clone(),
                 ..sizes.clone()
             };
             Compiled::of(plan, top, &sizes).map(Arc::new)
@@ -147,9 +152,18 @@ impl Kept {
         self.counting.get_or_init(|| {
             Arc::new(Self {
                 counts_rows: true,
+                rows_given: self.rows_given.clone(),
                 ..Self::default()
             })
         })
+    }
+
+    /// Forms with such rows of the CPU.
+    pub fn with(given: Arc<GivenRows>) -> Self {
+        Self {
+            rows_given: Some(given),
+            ..Self::default()
+        }
     }
 
     /// Some row had no value on the device, or too many partners: mostly that is so of the same rows again.

@@ -6,7 +6,7 @@
 //! answers (prepare); columns, orders and arrays on the device (columns, orders, run) -> groups (result), rows in an
 //! order (sorted), and what the host does above them (tail)
 //! ```
-//! Whatever has no device form, has no room or fails there is done by the plan's own nodes on the CPU (`attempt`).
+//! Small inputs of joins that have no device form are made by the CPU, and read as tables (given). Whatever else has no device form, has no room or fails there is done by the plan's own nodes on the CPU (`attempt`).
 
 mod aggregated;
 mod attempt;
@@ -19,6 +19,7 @@ mod counted;
 mod exec;
 mod flow;
 mod fragment;
+mod given;
 mod group;
 mod join;
 mod kept;

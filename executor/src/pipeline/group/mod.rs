@@ -26,7 +26,7 @@ use arrow::datatypes::{DataType, Schema};
 use tenon_gpu::tuning::{PIPELINE_THREADS, PIPELINE_TILE};
 
 use super::flow::Flow;
-use super::fragment::{Fragment, Input, Source};
+use super::fragment::{Fragment, Input, ROWS_MAX, Source};
 use super::passes::{ScanColumn, Stage};
 use crate::aggregate::GroupSpec;
 use crate::codegen::{Range, Translated};
@@ -188,7 +188,14 @@ pub fn group(
     let expected = estimate.map(|groups| groups as u64);
     let count = (!numbered).then(|| fragment.array(1, 4, Some(0)));
     let capacity = match count {
-        Some(count) => fragment.table(count, stage, groups_max, self::capacity(&flow, None), expected),
+        Some(count) => {
+            // Rows that come more than once are as many as they are.
+            let most = match flow.multiplied {
+                true => ROWS_MAX,
+                false => self::capacity(&flow, None),
+            };
+            fragment.table(count, stage, groups_max, most, expected)
+        }
         None => slots,
     };
     let groups_max = groups_max.max(capacity);

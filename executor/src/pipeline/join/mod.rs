@@ -20,7 +20,7 @@ use datafusion::physical_plan::joins::utils::ColumnIndex;
 use super::col::Col;
 use super::compile;
 use super::flow::Flow;
-use super::fragment::{Fragment, Input};
+use super::fragment::{Fragment, Input, Sizes};
 use super::made::Made;
 use super::passes::{Passes, joined};
 use crate::codegen::{Given, Translated};
@@ -78,6 +78,13 @@ impl<'a> Sides<'a> {
             _ => self.join.spec().reads_probe(index),
         }
     }
+}
+
+/// The side of a join that gets a table, whether that has a device form, and the other side.
+pub fn sides(join: &JoinExec) -> (&Arc<dyn ExecutionPlan>, bool, &Arc<dyn ExecutionPlan>) {
+    let sides = Sides::of(join);
+    let has_form = Table::build(&mut Fragment::new(Sizes::default()), &sides).is_ok();
+    (sides.build, has_form, sides.probe)
 }
 
 pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {
