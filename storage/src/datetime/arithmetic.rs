@@ -274,7 +274,10 @@ pub fn make_date(year: i64, month: i64, day: i64) -> Option<i64> {
 /// Microseconds from midnight. None where there is no such time.
 pub fn make_time(hour: i64, minute: i64, second: f64) -> Option<i64> {
     let known = (0..=24).contains(&hour) && (0..=59).contains(&minute) && (0.0..=60.0).contains(&second);
+    if !known {
+        return None;
+    }
     let us = (second * 1e6).round_ties_even();
     let all = (hour * 60 + minute) * 60_000_000 + us as i64;
-    (known && all <= DAY_US).then_some(all)
+    (all <= DAY_US).then_some(all)
 }

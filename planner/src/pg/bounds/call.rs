@@ -4,9 +4,9 @@ use super::arguments::at_most;
 use super::check;
 use super::sizes::{Growth, Sizes};
 use crate::pg::functions::{sequence, sets};
-use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::array::{ArrayRef, AsArray};
 use datafusion::arrow::compute::concat;
-use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::arrow::datatypes::{DataType, FieldRef, Int64Type};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{ExprSchema, Result, ScalarValue, exec_err};
@@ -105,7 +105,12 @@ impl Bounded {
         Sizes::new(self.growth, &arguments).row(0).unwrap_or(0)
     }
 
-    fn call(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    fn call(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if self.growth == Growth::Pad
+            && let Some(length) = args.args.get_mut(1)
+        {
+            *length = not_negative(length);
+        }
         self.inner.invoke_with_args(args)
     }
 
@@ -146,6 +151,20 @@ impl Bounded {
             }
         };
         Ok(ColumnarValue::Array(made))
+    }
+}
+
+/// Texts of no length where less is asked for.
+fn not_negative(length: &ColumnarValue) -> ColumnarValue {
+    match length {
+        ColumnarValue::Array(array) => match array.as_primitive_opt::<Int64Type>() {
+            Some(lengths) => ColumnarValue::Array(Arc::new(lengths.unary::<_, Int64Type>(|length| length.max(0)))),
+            None => length.clone(),
+        },
+        ColumnarValue::Scalar(ScalarValue::Int64(Some(length))) => {
+            ColumnarValue::Scalar(ScalarValue::Int64(Some(*length.max(&0))))
+        }
+        other => other.clone(),
     }
 }
 

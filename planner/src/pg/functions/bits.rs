@@ -13,7 +13,8 @@ use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int16Type, Int32Ty
 use datafusion::common::{Result as DataFusionResult, ScalarValue};
 use datafusion::logical_expr::planner::RawBinaryExpr;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    Cast, ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility, binary_expr,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use std::sync::Arc;
@@ -81,6 +82,30 @@ fn concat(values: &[Value]) -> Result<Out> {
         return Err(SqlError::new(state::PROGRAM_LIMIT_EXCEEDED, message));
     }
     Ok(Out::Bytes(all))
+}
+
+/// A shift of a smallint, which stays one: what passes its sixteen bits is lost.
+pub(super) fn small_shift(expr: &RawBinaryExpr, left: &DataType, right: &DataType) -> Option<Expr> {
+    if *left != DataType::Int16 || !matches!(right, DataType::Int16 | DataType::Int32) {
+        return None;
+    }
+    let wide = |expr: Expr| Expr::Cast(Cast::new(Box::new(expr), DataType::Int32));
+    let by = |op, value, bits| binary_expr(value, op, bits);
+    let half = || Expr::Literal(ScalarValue::Int32(Some(16)), None);
+    let (value, bits) = (wide(expr.left.clone()), wide(expr.right.clone()));
+    let shifted = match expr.op {
+        BinaryOperator::PGBitwiseShiftLeft => {
+            let all = by(Operator::BitwiseShiftLeft, value, bits);
+            by(
+                Operator::BitwiseShiftRight,
+                by(Operator::BitwiseShiftLeft, all, half()),
+                half(),
+            )
+        }
+        BinaryOperator::PGBitwiseShiftRight => by(Operator::BitwiseShiftRight, value, bits),
+        _ => return None,
+    };
+    Some(Expr::Cast(Cast::new(Box::new(shifted), DataType::Int16)))
 }
 
 /// The call that an operator of bit strings is.

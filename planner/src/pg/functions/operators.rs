@@ -134,7 +134,8 @@ impl ExprPlanner for PostgresOperators {
         let (Ok(left), Ok(right)) = (resolved(&expr.left, asked.0), resolved(&expr.right, asked.1)) else {
             return Ok(PlannerResult::Original(expr));
         };
-        if let Some(planned) = super::bits::operator(&expr, &left, &right) {
+        let shifted = super::bits::small_shift(&expr, &left, &right);
+        if let Some(planned) = shifted.or_else(|| super::bits::operator(&expr, &left, &right)) {
             return Ok(PlannerResult::Planned(planned));
         }
         if let Some(planned) = super::network::operator(&expr, &left, &right) {

@@ -208,6 +208,9 @@ fn of_own_kind(cast: Cast, schema: &DFSchema, conventions: &Conventions) -> Resu
         });
         let Some(target) = target else { return keep(cast) };
         let converted = convert::call(*cast.expr, target);
+        if let Some(limited) = declared.filter(|declared| declared.is_limited_string() && is_string(&to)) {
+            return Ok(Transformed::yes(parse::call(converted, limited)));
+        }
         // Text of another layout than the conversion's.
         let other = is_string(&to) && to != DataType::Utf8View;
         return Ok(Transformed::yes(match other {

@@ -1,7 +1,7 @@
 //! Two lists of constants about one expression that no value can satisfy, or that every value satisfies: what a null makes
 //! of them. DataFusion's simplifier takes `a NOT IN (1) OR a NOT IN (2)` to be true for a null as well, and
-//! `a IN (1) AND a IN (2)` to be false; both are null there, which matters beyond a plain WHERE.
-
+//! `a IN (1) AND a IN (2)` to be false; both are null there, which matters beyond a plain WHERE. It joins lists as sets whose
+//! items may be nulls, so that these stand beside the lists: `a IN (1, NULL)` is `a IN (1) OR NULL`.
 //!
 //! A column compared with itself is such a condition too: beside a row from outside, the simplifier may find it true of a null.
 //!
@@ -14,9 +14,17 @@ use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use std::collections::HashSet;
 
-/// Whether an item of the list depends on the row.
-pub(super) fn reads_row(list: &InList) -> bool {
-    list.list.iter().any(is_of_row)
+/// Whether an item of the list depends on the row, or is null.
+pub(super) fn is_mixed(list: &InList) -> bool {
+    list.list.iter().any(|item| is_of_row(item) || is_null(item))
+}
+
+fn is_null(item: &Expr) -> bool {
+    match item {
+        Expr::Cast(cast) => is_null(&cast.expr),
+        Expr::Literal(value, _) => value.is_null(),
+        _ => false,
+    }
 }
 
 fn is_of_row(item: &Expr) -> bool {
@@ -24,19 +32,21 @@ fn is_of_row(item: &Expr) -> bool {
     item.exists(reads).unwrap_or(true)
 }
 
-/// `a IN (1, 2, b)` as `a IN (1, 2) OR a = b`.
+/// `a IN (1, 2, b, NULL)` as `a IN (1, 2) OR a = b OR NULL`.
 pub(super) fn apart(list: InList) -> Transformed<Expr> {
-    if !reads_row(&list) {
+    if !is_mixed(&list) {
         return Transformed::no(Expr::InList(list));
     }
     let InList { expr, list, negated } = list;
-    let (of_row, constant): (Vec<Expr>, Vec<Expr>) = list.into_iter().partition(is_of_row);
+    let (nulls, values): (Vec<Expr>, Vec<Expr>) = list.into_iter().partition(is_null);
+    let (of_row, constant): (Vec<Expr>, Vec<Expr>) = values.into_iter().partition(is_of_row);
+    let null = (!nulls.is_empty()).then(|| Expr::Literal(ScalarValue::Boolean(None), None));
     let constants = (!constant.is_empty()).then(|| Expr::InList(InList::new(expr.clone(), constant, negated)));
     let compared = of_row.into_iter().map(|item| match negated {
         true => Expr::not_eq(expr.as_ref().clone(), item),
         false => Expr::eq(expr.as_ref().clone(), item),
     });
-    let all = constants.into_iter().chain(compared);
+    let all = constants.into_iter().chain(compared).chain(null);
     let joined = all.reduce(|left, right| if negated { left.and(right) } else { left.or(right) });
     Transformed::yes(joined.unwrap_or_default())
 }

@@ -225,7 +225,7 @@ fn is_candidate(expr: &Expr) -> bool {
         }
         Expr::ScalarFunction(_) | Expr::Cast(_) | Expr::AggregateFunction(_) | Expr::WindowFunction(_) => true,
         Expr::Between(_) => true,
-        Expr::InList(list) => in_lists::reads_row(list),
+        Expr::InList(list) => in_lists::is_mixed(list),
         Expr::Case(case) => case.expr.is_some(),
         _ => false,
     }

@@ -228,23 +228,35 @@ impl Checks {
         let columns: Vec<usize> = (0..self.definition.columns.len()).collect();
         for segment in segments {
             let rows = segment.batch(&self.definition.schema, &columns, 0, segment.rows())?;
-            for condition in conditions {
-                let met = condition
-                    .met
-                    .evaluate(&rows)
-                    .and_then(|met| met.into_array(rows.num_rows()))
-                    .map_err(|error| from_datafusion(&error))?;
-                let met = met.as_boolean();
-                if let Some(row) = (0..met.len()).find(|row| met.is_valid(*row) && !met.value(*row)) {
-                    return Err(condition.violated(&rows, row));
-                }
-            }
+            conditions.iter().try_for_each(|condition| condition.hold(&rows))?;
         }
         Ok(())
+    }
+
+    /// The same of rows, of the table's types, that may yet turn out to be there already (ON CONFLICT).
+    pub(super) fn verify_proposed(&self, rows: &RecordBatch) -> Result<()> {
+        let own = self
+            .table
+            .conditions
+            .iter()
+            .chain(&self.partition)
+            .chain(&self.table.routes);
+        own.into_iter().try_for_each(|condition| condition.hold(rows))
     }
 }
 
 impl Condition {
+    /// Fails on the first row for which it is false.
+    fn hold(&self, rows: &RecordBatch) -> Result<()> {
+        let met = self.met.evaluate(rows).and_then(|met| met.into_array(rows.num_rows()));
+        let met = met.map_err(|error| from_datafusion(&error))?;
+        let met = met.as_boolean();
+        match (0..met.len()).find(|row| met.is_valid(*row) && !met.value(*row)) {
+            Some(row) => Err(self.violated(rows, row)),
+            None => Ok(()),
+        }
+    }
+
     fn violated(&self, rows: &RecordBatch, row: usize) -> SqlError {
         let error = SqlError::new(self.state, self.message.clone()).about(self.subject.clone());
         match &self.detail {

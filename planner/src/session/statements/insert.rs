@@ -633,6 +633,8 @@ async fn run_once(
         None => session.run(),
     };
     let checks = updatable::checks(session, resolved.view.as_ref(), &binder, table.definition())?;
+    // Rows that are there already are checked before that is seen.
+    let proposed = updatable::checks(session, resolved.view.as_ref(), &binder, table.definition())?;
     let writer = session.transaction()?.lock().writer(&table);
     let definition = table.definition().clone();
     let sink = (writer, Vec::new(), keys);
@@ -640,7 +642,9 @@ async fn run_once(
         .drain(run, sink, move |(writer, kept, keys), batch| {
             let mut batch = as_stored(&batch)?;
             if let Some(keys) = keys {
-                batch = keys.keep_new(&tenon_storage::writer::conform(&batch, &definition)?)?;
+                batch = tenon_storage::writer::conform(&batch, &definition)?;
+                proposed.verify_proposed(&batch)?;
+                batch = keys.keep_new(&batch)?;
             }
             writer.append(&batch)?;
             if keep {

@@ -87,6 +87,8 @@ impl Upsert<'_> {
         )
         .await?;
         let proposed = concat_batches(&definition.schema, &rows).map_err(|error| from_arrow(&error))?;
+        // Rows that are there already are checked before that is seen.
+        updatable::checks(session, self.through.as_ref(), binder, &definition)?.verify_proposed(&proposed)?;
         let arbiters = self.arbiters(binder)?;
         for arbiter in &arbiters {
             if !conflict::Seen::of(&self.table, arbiter)?.all_new(&proposed)? {

@@ -12,6 +12,11 @@ use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use std::sync::Arc;
 
+/// Whether the pattern may be of a text with a backslash: DataFusion would make that a LIKE, where it escapes what follows.
+fn may_have_backslash(pattern: &str) -> bool {
+    pattern.contains(r"\\") || pattern.to_ascii_lowercase().contains("5c")
+}
+
 /// The operator, if it is one of them; 42883 for operands that are no text.
 pub(crate) fn operator(expr: &RawBinaryExpr, schema: &DFSchema) -> Result<Option<Expr>> {
     let (negated, insensitive, like) = match expr.op {
@@ -44,6 +49,7 @@ pub(crate) fn operator(expr: &RawBinaryExpr, schema: &DFSchema) -> Result<Option
     };
     if let Expr::Literal(ScalarValue::Utf8(Some(pattern)), None) = &expr.right
         && let Some(pattern) = translated(pattern, flags).map_err(to_datafusion)?
+        && !may_have_backslash(&pattern)
     {
         let op = if negated {
             Operator::RegexNotMatch
