@@ -5,6 +5,7 @@
 //!
 //! More than 400 lines because the grammar of queries is one thing.
 
+mod given;
 mod windows;
 
 use crate::process::{Server, rows, sql_state};
@@ -22,6 +23,8 @@ pub fn trials() -> Vec<Trial> {
         trial("fragments::random_within_little_memory", || {
             random(&["30kB", "80kB", "160kB", "400kB", "1MB", "4MB"])
         }),
+        trial("fragments::rows_of_the_cpu", given::rows_of_the_cpu),
+        trial("fragments::groups_of_partners", given::groups_of_partners),
     ]
 }
 

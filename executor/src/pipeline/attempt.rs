@@ -357,6 +357,7 @@ fn note_uppermost(plan: &Arc<dyn ExecutionPlan>, above: usize, rows: usize, repo
             pipeline: None,
             scanned: None,
             ran: true,
+            given: false,
         });
     }
 }

@@ -197,6 +197,7 @@ fn given(fragment: &mut Fragment, plan: &Arc<dyn ExecutionPlan>, table: Arc<Tabl
         node: address(plan),
         table: Arc::clone(&table),
         columns: vec![],
+        given: true,
     });
     let mut flow = Flow::new(Source::Scan(at), plan.schema(), table.rows());
     let schema = plan.schema();
@@ -225,6 +226,7 @@ fn scanned(fragment: &mut Fragment, scan: &ScanExec) -> Translated<Flow> {
         node: std::ptr::from_ref(scan).addr(),
         table: Arc::clone(table),
         columns: vec![],
+        given: false,
     });
     let mut flow = Flow::new(Source::Scan(at), scan.full_schema().clone(), table.rows());
     // Filters see all columns; those that nothing reads are not loaded.

@@ -25,6 +25,8 @@ pub struct NodeRan {
     pub scanned: Option<(u64, u64)>,
     /// Whether it ran; else what it gives was there.
     pub ran: bool,
+    /// Whether its rows are the CPU's.
+    pub given: bool,
 }
 
 /// The counters of a fragment.
@@ -95,6 +97,7 @@ pub fn ran(fragment: &Fragment, bytes: &[Vec<u64>], running: &Running) -> Result
                 let read = bytes[scan].iter().sum::<u64>() as f64 * fragment.reads(scan);
                 (fragment.scans[scan].table.rows(), read as u64)
             }),
+            given: scan.is_some_and(|scan| fragment.scans[scan].given),
             // Whose only use is an order that is kept does not run.
             ran: rows > 0 || step.pipeline().is_none_or(|own| own.words_of_order.is_none()),
         })

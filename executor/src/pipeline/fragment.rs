@@ -70,6 +70,8 @@ pub struct Scan {
     pub table: Arc<TableVersion>,
     /// Columns that go to the device.
     pub columns: Vec<usize>,
+    /// Whether the CPU has made its rows.
+    pub given: bool,
 }
 
 /// An array that pipelines make.

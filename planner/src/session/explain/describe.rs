@@ -260,6 +260,9 @@ fn fuse(node: &mut ExplainNode, ran: &[NodeRan]) {
         fuse(input, ran);
     }
     let own = ran.iter().find(|own| own.node == node.address);
+    if own.is_some_and(|own| own.given) {
+        by_cpu(node);
+    }
     node.actual = match (own, node.inputs.as_slice()) {
         (Some(own), _) => Some(actual::fused(own)),
         // The build side of a hash join, which is no node of the plan.
@@ -269,6 +272,13 @@ fn fuse(node: &mut ExplainNode, ran: &[NodeRan]) {
         }),
         _ => None,
     };
+}
+
+/// A node whose rows the CPU made for the device, by a copy of these nodes.
+fn by_cpu(node: &mut ExplainNode) {
+    node.device = "cpu";
+    node.actual = None;
+    node.inputs.iter_mut().for_each(|(_, input)| by_cpu(input));
 }
 
 /// The nodes below, the streaming side of a join first.
