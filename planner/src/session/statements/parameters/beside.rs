@@ -123,6 +123,9 @@ fn in_common(plan: &LogicalPlan) -> Result<BTreeMap<usize, FieldRef>> {
         {
             call.args.iter().for_each(|arg| note(arg, of, &mut found));
         }
+        for (arg, of) in of_arrays(expr, schema) {
+            note(arg, of, &mut found);
+        }
     })?;
     Ok(found)
 }
@@ -202,4 +205,34 @@ fn of_arguments(expr: &Expr, schema: &DFSchema) -> Option<SqlType> {
         SUBSCRIPT | SLICE => matches!(types.next(), Some(SqlType::Array(_))).then_some(SqlType::Int4),
         _ => None,
     }
+}
+
+/// The types of arguments beside an array: its items, and the numbers of its dimensions.
+fn of_arrays<'e>(expr: &'e Expr, schema: &DFSchema) -> Vec<(&'e Expr, SqlType)> {
+    let Expr::ScalarFunction(call) = expr else {
+        return vec![];
+    };
+    let (array, others) = match (call.name(), call.args.as_slice()) {
+        (
+            "array_append" | "array_remove" | "array_replace" | "array_position" | "array_positions" | "array_length"
+            | "array_upper" | "array_lower",
+            [array, others @ ..],
+        ) => (array, others),
+        ("array_prepend", [item, array]) => (array, std::slice::from_ref(item)),
+        _ => return vec![],
+    };
+    if !others.iter().any(|arg| matches!(arg, Expr::Placeholder(_))) {
+        return vec![];
+    }
+    let field = fields::field(array, schema).ok();
+    let Some(SqlType::Array(of)) = field.and_then(|field| SqlType::from_field(&field)) else {
+        return vec![];
+    };
+    let is_dimension = matches!(call.name(), "array_length" | "array_upper" | "array_lower");
+    let place = |at: usize| match call.name() {
+        "array_position" if at == 1 => SqlType::Int4,
+        _ if is_dimension => SqlType::Int4,
+        _ => of.element(),
+    };
+    others.iter().enumerate().map(|(at, arg)| (arg, place(at))).collect()
 }

@@ -11,7 +11,7 @@ use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, LimitClause, ObjectName, Query,
-    SelectItem, TableFactor, UnaryOperator, Value, Visitor,
+    SelectItem, TableFactor, UnaryOperator, Value, Visitor, WindowFrameBound, WindowFrameUnits, WindowType,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -205,7 +205,30 @@ impl Visitor for Hints {
                 op: BinaryOperator::And | BinaryOperator::Or,
                 right,
             } => [left, right].into_iter().for_each(|side| self.condition(side)),
+            Expr::Overlay {
+                expr,
+                overlay_what,
+                overlay_from,
+                overlay_for,
+            } => {
+                [expr, overlay_what]
+                    .into_iter()
+                    .for_each(|text| self.certain_of(text, SqlType::Text));
+                let bounds = std::iter::once(overlay_from).chain(overlay_for);
+                bounds.for_each(|bound| self.certain_of(bound, SqlType::Int4));
+            }
             Expr::Function(function) => {
+                if let Some(WindowType::WindowSpec(window)) = &function.over
+                    && let Some(frame) = &window.window_frame
+                    && !matches!(frame.units, WindowFrameUnits::Range)
+                {
+                    for bound in std::iter::once(&frame.start_bound).chain(&frame.end_bound) {
+                        if let WindowFrameBound::Preceding(Some(rows)) | WindowFrameBound::Following(Some(rows)) = bound
+                        {
+                            self.certain_of(rows, SqlType::Int8);
+                        }
+                    }
+                }
                 if let FunctionArguments::List(list) = &function.args {
                     self.arguments(&function.name, &list.args);
                 }
