@@ -24,7 +24,8 @@ use foldhash::fast::FixedState;
 use std::hash::BuildHasher;
 
 /// The kinds that an analyzer rule is about; of those that are not here, all there is.
-const OF_ANALYSIS: [(&str, Kinds); 18] = [
+const OF_ANALYSIS: [(&str, Kinds); 19] = [
+    ("rows_again", Kinds::FILTER),
     ("plan_array_literals", Kinds::CALL),
     ("numbers_in_arrays", Kinds::CALL),
     ("sets_in_lists", Kinds::CALL),
@@ -37,7 +38,7 @@ const OF_ANALYSIS: [(&str, Kinds); 18] = [
     ("drop_implied_equalities", Kinds::FILTER),
     ("constant_conditions", Kinds::FILTER),
     ("frames_of_peers", Kinds::WINDOW),
-    ("volatile_keys_once", Kinds::WINDOW),
+    ("keys_below_windows", Kinds::WINDOW),
     ("sliding_frames", Kinds::WINDOW),
     ("outer_columns_take_types", Kinds::OUTER_REFERENCE),
     (

@@ -212,8 +212,15 @@ impl Session {
                 } else {
                     level
                 };
-                if started && self.settings.get("transaction_isolation").as_deref() != Some(level.as_str()) {
-                    let message = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
+                let changes = self.settings.get("transaction_isolation").as_deref() != Some(level.as_str());
+                let message = match self.block() {
+                    _ if started => Some("SET TRANSACTION ISOLATION LEVEL must be called before any query"),
+                    Some(block) if !block.savepoints.is_empty() => {
+                        Some("SET TRANSACTION ISOLATION LEVEL must not be called in a subtransaction")
+                    }
+                    _ => None,
+                };
+                if let Some(message) = message.filter(|_| changes) {
                     return Err(SqlError::new(state::ACTIVE_SQL_TRANSACTION, message));
                 }
                 self.settings.set("transaction_isolation", &level)?;

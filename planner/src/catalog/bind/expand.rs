@@ -276,6 +276,7 @@ impl Expander<'_> {
         let mut keys = keys_of(&mut query.order_by);
         order_keys::of_input(select, &mut keys, |factor| self.named(factor))?;
         self.calls(select, &mut keys);
+        order_keys::of_outputs(select, &mut keys);
         match query.order_by.as_mut().map(|order| &mut order.kind) {
             Some(OrderByKind::Expressions(keys)) => order_keys::initial(select, keys),
             _ => Ok(()),

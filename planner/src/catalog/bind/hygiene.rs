@@ -5,7 +5,7 @@
 //! or a whole row, means none of it. A column without a qualifier gets one where a relation of the body might have a column of
 //! that name.
 
-use super::{Binder, fold};
+use super::{Binder, changed, fold};
 use crate::pg::error::{Result, SqlError};
 use crate::pg::names::known_as;
 use crate::pg::walk::{Visit, VisitMut};
@@ -71,7 +71,7 @@ fn columns(binder: &Binder, factor: &TableFactor) -> Option<Vec<String>> {
             alias,
             ..
         } if alias.as_ref().is_none_or(|alias| alias.columns.is_empty()) => {
-            let relation = binder.names().relation(name).ok()?;
+            let relation = binder.names().relation(&changed::unmarked(name)).ok()?;
             let schema = relation.columns();
             Some(schema.fields().iter().map(|field| field.name().clone()).collect())
         }

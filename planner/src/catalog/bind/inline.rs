@@ -11,7 +11,7 @@ mod variadic;
 use results::gives_set;
 
 use super::composite::parsed;
-use super::{Binder, argument_fields, fold, hygiene, outer_aggregates, parts};
+use super::{Binder, argument_fields, changed, fold, hygiene, outer_aggregates, parts};
 use crate::catalog::rights::Rights;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::aggregate::names::has_aggregate;
@@ -50,6 +50,7 @@ pub(super) fn inline<T: VisitMut>(binder: &Binder, tree: &mut T, parameters: &[O
         scopes: Vec::new(),
         withs: Vec::new(),
         calls: Cell::new(0),
+        sees_changes: false,
     };
     match tree.visit(&mut inliner) {
         ControlFlow::Break(error) => Err(error),
@@ -103,6 +104,8 @@ struct Inliner<'a> {
     withs: Vec<Option<With>>,
     /// Calls replaced so far.
     calls: Cell<usize>,
+    /// Within a volatile function's body.
+    sees_changes: bool,
 }
 
 impl VisitorMut for Inliner<'_> {
@@ -356,7 +359,7 @@ fn bound(function: &Function, given: &Arguments) -> Result<Option<Vec<Expr>>> {
 }
 
 impl Inliner<'_> {
-    fn deeper(&self) -> Result<Inliner<'_>> {
+    fn deeper(&self, sees_changes: bool) -> Result<Inliner<'_>> {
         if self.depth >= DEPTH_MAX {
             return Err(SqlError::new(
                 crate::pg::error::SqlState("54001"),
@@ -370,6 +373,7 @@ impl Inliner<'_> {
             scopes: self.scopes.clone(),
             withs: self.withs.clone(),
             calls: Cell::new(0),
+            sees_changes,
         })
     }
 
@@ -423,13 +427,17 @@ impl Inliner<'_> {
             self.calls.set(self.calls.get() + 1);
             let number = self.calls.get() * (DEPTH_MAX + 1) + self.depth;
             hygiene::part(self.binder, &mut query, &mut values, &self.scopes, number)?;
+            let sees_changes = self.sees_changes || function.volatility == 'v';
+            if sees_changes {
+                changed::mark(self.binder, &mut query);
+            }
             let mut parameters = Parameters {
                 function: &function,
                 values: &values,
             };
             outer_aggregates::mark(&mut query, |expr| parameters.value(expr).is_some());
             let _ = query.visit(&mut parameters);
-            match query.visit(&mut self.deeper()?) {
+            match query.visit(&mut self.deeper(sees_changes)?) {
                 ControlFlow::Break(error) => return Err(error),
                 ControlFlow::Continue(()) => {}
             }

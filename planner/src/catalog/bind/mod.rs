@@ -2,6 +2,7 @@
 
 mod aliases;
 mod argument_fields;
+mod changed;
 mod column_names;
 mod composite;
 mod determined;
@@ -76,6 +77,8 @@ pub(crate) struct Binder {
     pub services: Arc<Services>,
     /// The snapshot.
     pub snapshot: Arc<DatabaseState>,
+    /// The data with the statement's own changes, where the snapshot is without them: volatile functions see it.
+    changed: Option<Arc<DatabaseState>>,
     pub facts: Arc<Facts>,
     /// A table that shows its row positions too: the target of UPDATE and DELETE.
     pub positions_of: Option<u32>,
@@ -107,6 +110,7 @@ impl Binder {
             reads: reads::Reads::default(),
             services,
             snapshot,
+            changed: None,
             facts,
             positions_of: None,
             overlay: None,
@@ -165,13 +169,24 @@ impl Binder {
     }
 
     /// Plans an expression over the columns of `schema`.
-    pub(crate) fn expression(&self, mut expr: ast::Expr, schema: &DFSchema) -> SqlResult<Expr> {
+    pub(crate) fn expression(&self, expr: ast::Expr, schema: &DFSchema) -> SqlResult<Expr> {
+        self.expression_of(expr, schema, &[])
+    }
+
+    /// The same of one with parameters, as far as their types are known.
+    pub(crate) fn expression_of(
+        &self,
+        mut expr: ast::Expr,
+        schema: &DFSchema,
+        parameters: &[Option<FieldRef>],
+    ) -> SqlResult<Expr> {
         records::resolve(self, &mut expr)?;
-        inline::inline(self, &mut expr, &[])?;
+        inline::inline(self, &mut expr, parameters)?;
         self.reads.forget();
         let planner = SqlToRel::new_with_options(self, self.parser_options());
+        let mut context = PlannerContext::new().with_prepare_param_data_types(parameters.to_vec());
         let expr = planner
-            .sql_to_expr(with_operators(expr), schema, &mut PlannerContext::new())
+            .sql_to_expr(with_operators(expr), schema, &mut context)
             .map_err(|error| from_datafusion(&error))?;
         reads::check_expression(self, &expr)?;
         Ok(expr)

@@ -4,7 +4,7 @@
 use super::fold;
 use super::output_names::Column;
 use crate::pg::error::{Result, SqlError, state};
-use crate::pg::rewrite::{displayed_name, output_name, repeated_name};
+use crate::pg::rewrite::{are_alike, displayed_name, output_name, repeated_name};
 use crate::pg::walk::expressions_mut;
 use datafusion::sql::sqlparser::ast::{
     Distinct, Expr, Ident, OrderByExpr, Select, SelectItem, TableFactor, Value, ValueWithSpan,
@@ -85,6 +85,26 @@ pub(super) fn initial(select: &mut Select, order: &mut Vec<OrderByExpr>) -> Resu
     }));
     on.append(&mut left);
     Ok(())
+}
+
+/// Keys after SELECT DISTINCT that are written as an output column is are that column: its place stands for them.
+pub(super) fn of_outputs(select: &Select, keys: &mut [&mut Expr]) {
+    if !matches!(select.distinct, Some(Distinct::Distinct)) {
+        return;
+    }
+    let is_column = |key: &Expr| matches!(key, Expr::CompoundIdentifier(_) | Expr::Value(_)) || bare(key).is_some();
+    for key in keys.iter_mut().filter(|key| !is_column(key)) {
+        for (at, item) in select.projection.iter().enumerate() {
+            let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
+                // How many columns `*` is is not known here.
+                break;
+            };
+            if are_alike(expr, key) {
+                **key = Expr::Value(Value::Number((at + 1).to_string(), false).into());
+                break;
+            }
+        }
+    }
 }
 
 /// What a key is that may be an output column's number or name.

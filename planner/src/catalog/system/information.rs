@@ -8,6 +8,7 @@ use super::rights;
 use super::rows::{self, Row, row};
 use super::{checks, data_types, dependencies, foreign_keys, routines};
 use crate::catalog::bind::Binder;
+use crate::catalog::through::{self, Through, Use};
 use datafusion::datasource::TableProvider;
 use datafusion::error::Result;
 use std::sync::Arc;
@@ -116,7 +117,7 @@ fn relation_row(binder: &Binder, relation: &Relation, database: &str) -> Row {
         "table_name": relation.name(),
         "table_type": if temporary { "LOCAL TEMPORARY" } else if table { "BASE TABLE" } else { "VIEW" },
         "is_insertable_into": yes_or_no(
-            table || relation.as_view().is_some_and(|view| crate::catalog::through::is_updatable(binder, view)),
+            table || relation.as_view().is_some_and(|view| through::is_updatable(binder, view)),
         ),
         "is_typed": "NO",
     }
@@ -134,8 +135,8 @@ fn views(binder: &Binder, database: &str) -> Vec<Row> {
                 CheckOption::Local => "LOCAL",
                 CheckOption::Cascaded => "CASCADED",
             },
-            "is_updatable": yes_or_no(crate::catalog::through::is_updatable(binder, view)),
-            "is_insertable_into": yes_or_no(crate::catalog::through::is_updatable(binder, view)),
+            "is_updatable": yes_or_no(through::is_updatable(binder, view)),
+            "is_insertable_into": yes_or_no(through::is_updatable(binder, view)),
             "is_trigger_updatable": "NO",
             "is_trigger_deletable": "NO",
             "is_trigger_insertable_into": "NO",
@@ -149,11 +150,19 @@ fn all_columns(binder: &Binder, database: &str) -> Vec<Row> {
     let mut out = Vec::new();
     let shown = relations(binder).filter(|relation| matches!(relation.kind(), "table" | "view"));
     for relation in shown.filter(|relation| rights::is_accessible(binder, relation)) {
-        let is_updatable = match relation.as_view() {
-            Some(view) => crate::catalog::through::is_updatable(binder, view),
-            None => true,
+        // Of a view those that are columns of its table.
+        let through = relation
+            .as_view()
+            .map(|view| through::of(binder, view, Use::Update).ok());
+        let is_plain = |through: &Through, at: usize| {
+            let column = through.columns.get(at);
+            column.is_some_and(|(_, value)| through::plain(value).is_some())
         };
         for (number, column) in columns(relation).iter().enumerate() {
+            let is_updatable = match &through {
+                Some(through) => through.as_ref().is_some_and(|through| is_plain(through, number)),
+                None => true,
+            };
             let mut row = column_row(binder, relation, number, column, is_updatable, database);
             if let Some(sequence) = binder.snapshot.identity(relation.oid(), column.name) {
                 row.extend(row! {

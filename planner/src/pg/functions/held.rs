@@ -3,6 +3,8 @@
 
 use super::enums::holds_enums;
 use super::json::is_json;
+use super::set_keys;
+use crate::pg::semantics::resolve::is_blank;
 use crate::pg::types::type_oid;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::metadata::{FieldMetadata, ScalarAndMetadata};
@@ -17,9 +19,11 @@ use datafusion::logical_expr::{
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use tenon_storage::SqlType;
 
 /// A plan with values in place of its parameters.
 pub(crate) fn with_values(plan: LogicalPlan, values: &[ScalarValue]) -> Result<LogicalPlan> {
+    let plan = set_keys::below(plan)?;
     let plan = match values.iter().any(|value| holds_enums(&value.data_type())) {
         true => with_held(plan, values)?,
         false => plan,
@@ -28,7 +32,8 @@ pub(crate) fn with_values(plan: LogicalPlan, values: &[ScalarValue]) -> Result<L
     let fields = plan.get_parameter_fields()?;
     let told = values.iter().enumerate().map(|(at, value)| {
         let field = fields.get(&format!("${}", at + 1)).and_then(Option::as_ref);
-        let field = field.filter(|field| type_oid(field).is_some() || is_json(field));
+        let is_bpchar = |field: &FieldRef| SqlType::from_field(field).is_some_and(is_blank);
+        let field = field.filter(|field| type_oid(field).is_some() || is_json(field) || is_bpchar(field));
         ScalarAndMetadata::new(value.clone(), field.map(|field| FieldMetadata::new_from_field(field)))
     });
     plan.replace_params_with_values(&ParamValues::List(told.collect()))

@@ -38,6 +38,7 @@ pub(crate) mod sample;
 mod send;
 pub(crate) mod sequence;
 pub(crate) mod session;
+mod set_keys;
 pub(crate) mod sets;
 pub(crate) mod simple;
 pub(crate) mod text;
@@ -98,6 +99,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
             simple::Text::udf(),
             simple::Nullable::udf(),
             raise(),
+            crate::pg::semantics::repeated(),
         ])
     {
         state.register_udf(Arc::new(function))?;

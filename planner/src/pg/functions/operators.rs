@@ -99,7 +99,7 @@ impl ExprPlanner for PostgresOperators {
             }
             return Ok(PlannerResult::Planned(binary_expr(left, test, right)));
         }
-        let expr = super::range::with_parameters(expr, schema);
+        let expr = super::range::with_parameters(resolve::open::operands(expr, schema), schema);
         // Each operator of a chain asks once for the type of all before it.
         let asked = (fields::field(&expr.left, schema), fields::field(&expr.right, schema));
         if let (Ok(left), Ok(right)) = &asked

@@ -5,7 +5,7 @@
 
 use super::names::function_name;
 use super::spellings::call;
-use crate::pg::functions::aggregate::names::is_aggregate;
+use crate::pg::functions::aggregate::names::{is_aggregate, of_columns};
 use crate::pg::names::fold;
 use crate::pg::walk::{VisitMut, change_inner_first, expressions, taken};
 use datafusion::sql::sqlparser::ast::{
@@ -226,7 +226,10 @@ pub(super) fn unqualified(expr: &Expr) -> Expr {
                         *expr = Expr::Identifier(Ident::with_quote('"', fold(name)));
                     }
                 }
-                Expr::Function(function) => function.name = ObjectName::from(vec![Ident::new(function_name(function))]),
+                Expr::Function(function) => {
+                    let name = of_columns(function_name(function));
+                    function.name = ObjectName::from(vec![Ident::new(name)]);
+                }
                 _ => {}
             }
             ControlFlow::Continue(())

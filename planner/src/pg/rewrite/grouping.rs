@@ -3,10 +3,11 @@
 
 use super::names::{displayed_name, folded, function_name, output_name};
 use super::spellings::call;
+use crate::pg::semantics::TIMES;
 use crate::pg::tokens::sets::{DISTINCT, EMPTY, SETS};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, Select, SelectItem,
-    SetExpr, SetOperator, SetQuantifier, Value,
+    Value,
 };
 
 /// Sets that one GROUP BY may have, as in PostgreSQL.
@@ -59,65 +60,37 @@ pub(super) fn in_select(select: &mut Select) {
         }
         all = kept;
     }
+    // Several sets without a key are as many times the one row that a query without GROUP BY has.
+    let times = all.len();
+    let any_key = all.iter().any(|set| !set.is_empty());
     *keys = match all.as_slice() {
         [one] => one.clone(),
+        _ if !any_key => vec![],
         _ => vec![Expr::GroupingSets(all)],
     };
-    if keys.is_empty() {
-        one_group(select);
+    if !any_key {
+        one_group(select, times);
     }
 }
 
-/// All rows are one group, also where no aggregate says so.
-fn one_group(select: &mut Select) {
+/// All rows are one group, also where no aggregate says so, of which there are so many rows.
+fn one_group(select: &mut Select, times: usize) {
     let count = call("count", vec![Expr::Value(Value::Boolean(true).into())]);
     let is_there = Expr::BinaryOp {
         left: Box::new(count),
         op: BinaryOperator::GtEq,
         right: Box::new(Expr::Value(Value::Number("0".into(), false).into())),
     };
-    select.having = Some(match select.having.take() {
-        Some(own) => Expr::BinaryOp {
-            left: Box::new(Expr::Nested(Box::new(own))),
-            op: BinaryOperator::And,
-            right: Box::new(is_there),
-        },
-        None => is_there,
-    });
-}
-
-/// Several sets without a key are as many times the one row that a query without GROUP BY has.
-pub(super) fn without_keys(body: &mut SetExpr) {
-    match body {
-        SetExpr::SetOperation { left, right, .. } => {
-            without_keys(left);
-            without_keys(right);
-        }
-        SetExpr::Select(select) => {
-            let GroupByExpr::Expressions(keys, _) = &mut select.group_by else {
-                return;
-            };
-            let [Expr::GroupingSets(sets)] = keys.as_slice() else {
-                return;
-            };
-            if sets.len() < 2 || sets.iter().any(|set| !set.is_empty()) {
-                return;
-            }
-            let times = sets.len();
-            keys.clear();
-            one_group(select);
-            let one = body.clone();
-            for _ in 1..times {
-                let left = std::mem::replace(body, one.clone());
-                *body = SetExpr::SetOperation {
-                    op: SetOperator::Union,
-                    set_quantifier: SetQuantifier::All,
-                    left: Box::new(left),
-                    right: Box::new(one.clone()),
-                };
-            }
-        }
-        _ => {}
+    let repeated = (times > 1).then(|| call(TIMES, vec![Expr::Value(Value::Number(times.to_string(), false).into())]));
+    for condition in std::iter::once(is_there).chain(repeated) {
+        select.having = Some(match select.having.take() {
+            Some(own) => Expr::BinaryOp {
+                left: Box::new(Expr::Nested(Box::new(own))),
+                op: BinaryOperator::And,
+                right: Box::new(condition),
+            },
+            None => condition,
+        });
     }
 }
 

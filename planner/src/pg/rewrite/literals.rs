@@ -71,6 +71,9 @@ pub(super) fn type_literal(expr: &mut Expr) {
                 };
             }
         }
+        Expr::UnaryOp { op, expr: digits } if *op == UnaryOperator::Minus && is_past_bigints(digits) => {
+            *expr = numeric("-9223372036854775808", DataType::Int8(None));
+        }
         Expr::UnaryOp { .. } if super::precedence::smallest_integer(expr) => {
             *expr = Expr::Cast {
                 kind: CastKind::Cast,
@@ -423,6 +426,12 @@ fn numeric(digits: &str, data_type: DataType) -> Expr {
         array: false,
         format: None,
     }
+}
+
+/// What the digits of the smallest `int8` alone have become.
+fn is_past_bigints(expr: &Expr) -> bool {
+    let digits = "9223372036854775808";
+    *expr == numeric(digits, numeric_type(digits))
 }
 
 /// The `bit` of any length that `B'...'` is.

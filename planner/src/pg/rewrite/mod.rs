@@ -54,7 +54,7 @@ pub(crate) use from::ROWS_FROM;
 pub(crate) use like_calls::{is_like_a_call, says_one};
 pub(crate) use literals::{cast_to_float, cast_to_numeric, is_number};
 pub(crate) use names::{displayed_name, function_name, output_name, repeated_name};
-pub(crate) use said::{calls_apart, groups_apart};
+pub(crate) use said::{are_alike, calls_apart, groups_apart};
 pub(crate) use sequences::{OF_SEQUENCES, is_regclass};
 pub(crate) use spellings::{call, escape_by_backslash, row_number};
 pub(crate) use value_types::any_bits;
@@ -137,7 +137,6 @@ impl VisitorMut for Rewriter {
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        grouping::without_keys(&mut query.body);
         no_columns::in_body(&mut query.body);
         literals::restore_positions_in_query(query);
         apart::in_query(query);

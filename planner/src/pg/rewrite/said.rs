@@ -25,7 +25,7 @@ pub(crate) fn calls_apart(select: &mut Select, keys: &mut [&mut Expr], columns: 
     see(select, keys, |expr| {
         if let Expr::Function(function) = expr
             && (function.over.is_some() || is_aggregate(function))
-            && !calls.iter().any(|call| same(call, expr))
+            && !calls.iter().any(|call| are_alike(call, expr))
         {
             calls.push(expr.clone());
         }
@@ -115,7 +115,7 @@ pub(crate) fn groups_apart(select: &mut Select, keys: &mut [&mut Expr]) {
     };
     let mut met: Vec<Expr> = Vec::new();
     for group in found {
-        if meets(&group) && !met.iter().any(|known| same(known, &group)) {
+        if meets(&group) && !met.iter().any(|known| are_alike(known, &group)) {
             met.push(group);
         }
     }
@@ -209,7 +209,7 @@ fn times(names: &HashSet<String>) -> usize {
 }
 
 /// Whether two expressions are the same, where a column may say of what relation it is.
-fn same(one: &Expr, other: &Expr) -> bool {
+pub(crate) fn are_alike(one: &Expr, other: &Expr) -> bool {
     let (one, other) = (unnested(one), unnested(other));
     if one == other {
         return true;
@@ -235,7 +235,7 @@ fn exchange(
             // What parentheses are around is exchanged within them.
             if !within
                 && !matches!(expr, Expr::Nested(_))
-                && same(expr, &from)
+                && are_alike(expr, &from)
                 && let Some(made) = make(expr)
             {
                 *expr = made;

@@ -9,11 +9,12 @@ use super::intervals::Likeness;
 use super::resolve::{is_blank, is_of_any_type};
 use crate::pg::functions::array::bare_items;
 use crate::pg::named;
+use datafusion::arrow::datatypes::Field;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
 use datafusion::functions::string;
-use datafusion::logical_expr::expr::{Cast, Sort};
+use datafusion::logical_expr::expr::{Cast, Placeholder, Sort};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Aggregate, Distinct, DistinctOn, Expr, LogicalPlan, LogicalPlanBuilder, Operator, lit};
 use datafusion::optimizer::AnalyzerRule;
@@ -54,22 +55,28 @@ impl AnalyzerRule for BlanksAtEnds {
     }
 }
 
-fn is_bpchar(field: &datafusion::arrow::datatypes::Field) -> bool {
+fn is_bpchar(field: &Field) -> bool {
     SqlType::from_field(field) == Some(SqlType::Bpchar)
 }
 
 /// Whether values are arrays of such.
-fn holds_bpchar(field: &datafusion::arrow::datatypes::Field) -> bool {
+fn holds_bpchar(field: &Field) -> bool {
     matches!(SqlType::from_field(field), Some(SqlType::Array(of)) if of.element() == SqlType::Bpchar)
 }
 
-/// Whether a cast in a node makes such a value, or an array of them.
+/// Whether a cast in a node makes such a value, or an array of them, or a parameter is one.
 fn mentions(node: &LogicalPlan) -> Result<bool> {
     let mut found = false;
+    let is_one = |field: &Field| is_bpchar(field) || holds_bpchar(field);
     node.apply_expressions(|expr| {
         found = found
             || expr.exists(|expr| {
-                Ok(matches!(expr, Expr::Cast(cast) if is_bpchar(&cast.field) || holds_bpchar(&cast.field)))
+                Ok(match expr {
+                    Expr::Cast(cast) => is_one(&cast.field),
+                    Expr::Placeholder(Placeholder { field: Some(field), .. }) => is_one(field),
+                    Expr::Literal(_, Some(_)) => is_one(fields::field(expr, &DFSchema::empty())?.as_ref()),
+                    _ => false,
+                })
             })?;
         Ok(TreeNodeRecursion::Continue)
     })?;

@@ -19,10 +19,10 @@
 //! - a subquery's order goes where nobody sees it: `unseen_orders`;
 //! - correlated subqueries that are no joins are run row by row: `correlated`;
 //! - what correlates a subquery has names of its own: `own_names`;
-//! - functions that return sets: `sets`;
+//! - functions that return sets: `sets`; the one row of an aggregate several times: `repeated`;
 //! - functions in FROM that do something are called: `effects`;
 //! - volatile functions are called after ORDER BY: `volatile_columns`; once for OVER and the column that is the same:
-//!   `volatile_keys`;
+//!   `window_keys`;
 //! - what a window function gives over frames that move is in no order: `sliding`;
 //! - subqueries stand anywhere, and give one row: `subqueries`;
 //! - calls of functions and `||` look before they make something long: `bounds`;
@@ -50,6 +50,7 @@ mod own_names;
 mod parse;
 mod peers;
 mod records;
+mod repeated;
 pub(crate) mod resolve;
 mod sets;
 mod sliding;
@@ -60,11 +61,12 @@ pub(crate) mod to_text;
 mod unions;
 mod unseen_orders;
 mod volatile_columns;
-mod volatile_keys;
+mod window_keys;
 pub(crate) mod zeros;
 
 pub(crate) use self::correlated::without_marks;
 use self::implied_equalities::DropImpliedEqualities;
+pub(crate) use self::repeated::{TIMES, function as repeated};
 use crate::pg::bounds;
 use crate::pg::conventions;
 use crate::pg::errors::to_datafusion;
@@ -88,6 +90,7 @@ use tenon_storage::datetime::Conventions;
 /// Adds the rules.
 pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(repeated::RowsAgain),
         // While its arguments are the keys of the groups as they were written.
         Arc::new(coercion::GroupingAndColumns::default()),
         Arc::new(crate::pg::functions::array_literal::PlanArrayLiterals),
@@ -113,7 +116,7 @@ pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
     rules.push(Arc::new(PostgresSemantics));
     rules.push(Arc::new(constant_conditions::ConstantConditions));
     rules.push(Arc::new(expansion::Expansion));
-    rules.push(Arc::new(volatile_keys::VolatileKeysOnce));
+    rules.push(Arc::new(window_keys::KeysBelowWindows));
     rules.push(Arc::new(intervals::IntervalsByLength));
     rules.push(Arc::new(effects::EffectsOfRows));
     rules.push(Arc::new(correlated::Correlated));

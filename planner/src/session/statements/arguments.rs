@@ -9,12 +9,17 @@ use SqlType::{Bool, Date, Float8, Inet, Int4, Int8, MacAddr8, Numeric, Text, Tim
 
 /// Where PostgreSQL has several functions of a name, the one that it takes for arguments of unknown types.
 const FUNCTIONS: &[(&str, &[SqlType])] = &[
+    ("abs", &[Float8]),
     ("broadcast", &[Inet]),
+    ("cbrt", &[Float8]),
+    ("ceil", &[Float8]),
+    ("ceiling", &[Float8]),
     ("chr", &[Int4]),
     ("cos", &[Float8]),
     ("daterange", &[Date, Date, Text]),
     ("exp", &[Float8]),
     ("family", &[Inet]),
+    ("floor", &[Float8]),
     ("host", &[Inet]),
     ("hostmask", &[Inet]),
     ("inet_merge", &[Inet, Inet]),
@@ -36,7 +41,6 @@ const FUNCTIONS: &[(&str, &[SqlType])] = &[
     ("pg_cancel_backend", &[Int4]),
     ("pg_sleep", &[Float8]),
     ("pg_terminate_backend", &[Int4, Int8]),
-    ("power", &[Float8, Float8]),
     ("repeat", &[Text, Int4]),
     ("right", &[Text, Int4]),
     ("rpad", &[Text, Int4, Text]),
@@ -45,6 +49,7 @@ const FUNCTIONS: &[(&str, &[SqlType])] = &[
     ("sin", &[Float8]),
     ("split_part", &[Text, Text, Int4]),
     ("sqrt", &[Float8]),
+    ("substr", &[Text, Int4, Int4]),
     ("tsrange", &[Timestamp, Timestamp, Text]),
     ("tstzrange", &[TimestampTz, TimestampTz, Text]),
 ];

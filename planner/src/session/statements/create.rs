@@ -65,9 +65,7 @@ pub(super) async fn table(
     params: &[ScalarValue],
 ) -> Result<Outcome> {
     let temporary = create.temporary;
-    if !temporary {
-        session.check_writable("CREATE TABLE")?;
-    }
+    session.check_writable("CREATE TABLE")?;
     for (clause, present) in [
         ("CREATE EXTERNAL TABLE", create.external),
         ("INHERITS", create.inherits.is_some()),

@@ -35,7 +35,7 @@ use datafusion::sql::sqlparser::ast::{
     self, Insert, ObjectName, OnConflict, OnConflictAction, OnInsert, SetExpr, TableObject, Value,
 };
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tenon_storage::bits::BITS;
 use tenon_storage::composite_type::is_record;
@@ -134,11 +134,17 @@ fn targets(table: &TableVersion, view: Option<&Through>, columns: &[ObjectName])
 pub(super) fn describe(session: &mut Session, insert: &Insert, types: &[u32]) -> Result<Description> {
     let binder = session.binder();
     let resolved = resolve(&binder, insert)?;
+    let returned = parameters::hints(&insert.returning)?;
+    let mut named = match &insert.source {
+        Some(source) => parameters::hints(source.as_ref())?.named,
+        None => BTreeSet::new(),
+    };
     let (mut plan, mut params) = match &insert.source {
         Some(source) => {
             let declared = types_of_values(&resolved, source, types)?;
             let (plan, params) = source_plan(&binder, &resolved, source, &declared)?;
-            let (plan, reusable) = moments::opened(&binder, plan, params.len())?;
+            let count = params.len().max(returned.count);
+            let (plan, reusable) = moments::opened(&binder, plan, count)?;
             let reusable = resolved.view.is_none() && reusable;
             (reusable.then(|| (binder.snapshot.clone(), plan)), params)
         }
@@ -149,12 +155,16 @@ pub(super) fn describe(session: &mut Session, insert: &Insert, types: &[u32]) ->
         let mut known: Vec<u32> = params.iter().map(|field| pg_type(field).oid).collect();
         known.extend(types.iter().skip(known.len()));
         let all = upsert.parameters(&binder, &known)?;
+        named.extend(params.len()..all.len());
         params.extend(all.into_iter().skip(params.len()));
     }
     let columns = match &insert.returning {
         Some(items) => {
             let columns = ReturningColumns::through(&resolved.table, resolved.view.as_ref(), alias(insert));
-            Some(returning::describe(&binder, &columns, items)?)
+            let known = parameters::known_after(&params, &named, types);
+            let (columns, more) = returning::describe(&binder, &columns, items, &known)?;
+            params = parameters::together(params, &named, more);
+            Some(columns)
         }
         None => None,
     };
@@ -480,7 +490,8 @@ fn unlimited_items(of: ArrayType) -> SqlType {
 pub(super) fn assigned(expr: Expr, column: &ColumnDef) -> Expr {
     // Lengths are checked when the row is written: a cast would cut the string instead.
     let target = match column.sql_type {
-        SqlType::Json | SqlType::Jsonb => column.sql_type,
+        // Blanks at the end stay.
+        SqlType::Json | SqlType::Jsonb | SqlType::Bpchar => column.sql_type,
         of if of.is_string() => SqlType::Text,
         of if of.is_bits() => of.unlimited(),
         SqlType::Composite(_) => row_cells::unlimited(column.sql_type),
@@ -670,7 +681,13 @@ async fn run_once(
                 kept = returned_addresses::beside(kept, &returned_addresses::of_segments(&segments))?;
                 columns = columns.with_addresses();
             }
-            let rows = returning::rows(session, &table, &columns, items, kept, "INSERT 0");
+            let asked = returning::Returning {
+                items,
+                before: &source.snapshot,
+                declared: &declared,
+                params,
+            };
+            let rows = returning::rows(session, &asked, &table, &columns, kept, "INSERT 0");
             rows.await.map(Some)
         }
         None => Ok(Some(Outcome::Command(format!("INSERT 0 {rows}")))),
@@ -698,7 +715,7 @@ fn rows(
             let (plan, _) = source_plan(binder, resolved, source, &declared)?;
             moments::opened(binder, plan, params.len())?
         }
-        (_, None) => moments::opened(binder, default_row(binder, &resolved.table)?, 0)?,
+        (_, None) => moments::opened(binder, default_row(binder, &resolved.table)?, params.len())?,
     };
     // A default may name a day as a text does.
     let defaults = resolved.table.definition().columns.iter();

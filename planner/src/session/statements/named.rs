@@ -28,10 +28,6 @@ pub(super) fn prepare(
     inner: &ast::Statement,
 ) -> Result<Outcome> {
     let name = fold(name);
-    if session.has_statement(&name) {
-        let message = format!("prepared statement \"{name}\" already exists");
-        return Err(SqlError::new(state::DUPLICATE_PREPARED_STATEMENT, message));
-    }
     let binder = session.binder();
     let types = types
         .iter()
@@ -39,6 +35,10 @@ pub(super) fn prepare(
         .collect::<Result<Vec<_>>>()?;
     let statement = outer.with_kind(Kind::Sql(Box::new(inner.clone())));
     let Description { params, columns, .. } = super::describe(session, &statement, &types)?;
+    if session.has_statement(&name) {
+        let message = format!("prepared statement \"{name}\" already exists");
+        return Err(SqlError::new(state::DUPLICATE_PREPARED_STATEMENT, message));
+    }
     let named = Named {
         statement,
         params,

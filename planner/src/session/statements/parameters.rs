@@ -1,22 +1,23 @@
 //! The types of `$1`, `$2`, ...: declared by the client, said by a cast, inferred by the planner, else text.
 
 mod beside;
+mod hints;
 
-use super::arguments;
+use hints::placeholder;
+pub(super) use hints::{Hints, hints};
+
 use crate::catalog::bind::{Binder, parsed_type};
-use crate::pg::error::{Result, SqlError, state};
+use crate::pg::error::{Result, SqlError};
 use crate::pg::errors::from_datafusion;
 use crate::pg::functions::constant::is_void;
-use crate::pg::types::{planner::PgTypePlanner, type_for_oid};
-use crate::pg::walk::{Visit, VisitMut};
+use crate::pg::semantics::resolve::open::{self, of_parameter};
+use crate::pg::types::{pg_type, planner::PgTypePlanner, type_for_oid};
+use crate::pg::walk::VisitMut;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::logical_expr::planner::TypePlanner;
-use datafusion::sql::sqlparser::ast::{
-    self, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, LimitClause, Query, SelectItem,
-    UnaryOperator, Value, Visitor, VisitorMut,
-};
-use std::collections::BTreeMap;
+use datafusion::sql::sqlparser::ast::{self, Expr, Value, VisitorMut};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use tenon_storage::{SqlType, TableDefinition};
@@ -30,10 +31,21 @@ pub(super) fn plan(binder: &Binder, mut tree: ast::Statement, types: &[u32]) -> 
         let _ = VisitMut::visit(&mut tree, &mut Deepened(&binder.facts.dimensions));
     }
     let hints = hints(&tree)?;
+    typed(binder, &hints, types, |known| binder.plan(tree.clone(), known))
+}
+
+/// The same of what is planned with types for some parameters.
+pub(super) fn typed(
+    binder: &Binder,
+    hints: &Hints,
+    types: &[u32],
+    plan: impl Fn(Vec<Option<FieldRef>>) -> Result<LogicalPlan>,
+) -> Result<(LogicalPlan, Vec<FieldRef>)> {
     let count = hints.count.max(types.len());
     if count == 0 {
-        return Ok((binder.plan(tree, Vec::new())?, Vec::new()));
+        return Ok((plan(Vec::new())?, Vec::new()));
     }
+    let plan = |known| open::planning(|| plan(known));
     let mut known = declared(binder, types, count)?;
     for (field, dimensions) in known.iter_mut().zip(binder.facts.dimensions.iter()) {
         if let Some(own) = field {
@@ -49,17 +61,17 @@ pub(super) fn plan(binder: &Binder, mut tree: ast::Statement, types: &[u32]) -> 
         }
     }
     let text = || Arc::new(Field::new("", DataType::Utf8View, true));
-    let first = match binder.plan(tree.clone(), known.clone()) {
+    let first = match plan(known.clone()) {
         Err(error) if error.message.contains("laceholder") => {
             for at in &hints.free {
                 known[*at].get_or_insert_with(text);
             }
-            match binder.plan(tree.clone(), known.clone()) {
+            match plan(known.clone()) {
                 Err(error) if error.message.contains("laceholder") => {
                     known.iter_mut().for_each(|field| {
                         field.get_or_insert_with(text);
                     });
-                    binder.plan(tree.clone(), known.clone())?
+                    plan(known.clone())?
                 }
                 other => other?,
             }
@@ -75,27 +87,34 @@ pub(super) fn plan(binder: &Binder, mut tree: ast::Statement, types: &[u32]) -> 
         }
     }
     let first = match arrays {
-        true => binder.plan(tree.clone(), known.clone())?,
+        true => plan(known.clone())?,
         false => first,
     };
     let inferred = first.get_parameter_fields().map_err(|error| from_datafusion(&error))?;
+    let mut limited = false;
     for (id, field) in inferred {
         if let (Some(at), Some(field)) = (index(&id), field)
             && at < count
             && *field.data_type() != DataType::Null
+            && known[at].is_none()
         {
-            // Beside what says nothing it is text, which that is kept as.
-            let field = if is_void(&field) { text() } else { field };
-            known[at].get_or_insert(field);
+            // A value keeps its digits beside a column that has fewer.
+            let unlimited = match SqlType::from_field(&field) {
+                Some(of @ SqlType::NumericOf(..)) => Some(Arc::new(of_parameter(of).field("", true))),
+                // Beside what says nothing it is text, which that is kept as.
+                _ => is_void(&field).then(text),
+            };
+            limited |= unlimited.is_some();
+            known[at] = Some(unlimited.unwrap_or(field));
         }
     }
-    if known.iter().all(Option::is_some) {
+    if !limited && known.iter().all(Option::is_some) {
         return Ok((first, known.into_iter().flatten().collect()));
     }
     known.iter_mut().for_each(|field| {
         field.get_or_insert_with(text);
     });
-    Ok((binder.plan(tree, known.clone())?, known.into_iter().flatten().collect()))
+    Ok((plan(known.clone())?, known.into_iter().flatten().collect()))
 }
 
 /// Casts of parameters to array types, which say as many dimensions as the parameters have: to PostgreSQL it is one type.
@@ -191,153 +210,30 @@ pub(super) fn of_assigned(definition: &TableDefinition, values: &[Option<Expr>],
     types
 }
 
+/// The parameters of a statement of which `own` are those of its first part, which names `named`, and `more` those of what is
+/// described after it.
+pub(super) fn together(own: Vec<FieldRef>, named: &BTreeSet<usize>, more: Vec<FieldRef>) -> Vec<FieldRef> {
+    let count = own.len().max(more.len());
+    let (mut own, mut more) = (own.into_iter(), more.into_iter());
+    (0..count)
+        .filter_map(|at| match (own.next(), more.next()) {
+            (Some(own), _) if named.contains(&at) => Some(own),
+            (own, more) => more.or(own),
+        })
+        .collect()
+}
+
+/// The types that are known of parameters after a part of a statement that names some: what the client declares, and theirs.
+pub(super) fn known_after(fields: &[FieldRef], named: &BTreeSet<usize>, types: &[u32]) -> Vec<u32> {
+    let mut known = types.to_vec();
+    known.resize(known.len().max(fields.len()), 0);
+    for (at, field) in fields.iter().enumerate().filter(|(at, _)| named.contains(at)) {
+        known[at] = pg_type(field).oid;
+    }
+    known
+}
+
 /// The position of `$n`, from 0.
 pub(super) fn index(placeholder: &str) -> Option<usize> {
     placeholder.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)
-}
-
-/// What the tree itself says of parameters.
-#[derive(Default)]
-pub(super) struct Hints {
-    pub count: usize,
-    /// Told by a cast or by LIMIT.
-    pub certain: BTreeMap<usize, FieldRef>,
-    /// Cast to types that are not the system's: enums and their arrays.
-    pub casts: Vec<(usize, ast::DataType)>,
-    /// Where the planner has nothing to infer from: select items, arguments.
-    pub free: Vec<usize>,
-}
-
-pub(super) fn hints<T: Visit>(tree: &T) -> Result<Hints> {
-    let mut hints = Hints::default();
-    match tree.visit(&mut hints) {
-        ControlFlow::Break(error) => Err(error),
-        ControlFlow::Continue(()) => Ok(hints),
-    }
-}
-
-fn placeholder(expr: &Expr) -> Option<usize> {
-    match expr {
-        Expr::Value(value) => match &value.value {
-            Value::Placeholder(id) => index(id),
-            _ => None,
-        },
-        Expr::Nested(inner) => placeholder(inner),
-        _ => None,
-    }
-}
-
-/// Whether an interval is written here.
-fn is_interval(expr: &Expr) -> bool {
-    match expr {
-        Expr::Interval(_) => true,
-        Expr::Cast { data_type, .. } => matches!(data_type, ast::DataType::Interval { .. }),
-        Expr::TypedString(text) => matches!(text.data_type, ast::DataType::Interval { .. }),
-        Expr::Nested(inner) => is_interval(inner),
-        _ => false,
-    }
-}
-
-impl Hints {
-    /// A parameter that is a condition is a boolean.
-    fn condition(&mut self, expr: &Expr) {
-        if let Some(at) = placeholder(expr) {
-            let boolean = || Arc::new(SqlType::Bool.field("", true));
-            self.certain.entry(at).or_insert_with(boolean);
-        }
-    }
-}
-
-impl Visitor for Hints {
-    type Break = SqlError;
-
-    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<SqlError> {
-        let mut counts = Vec::new();
-        match &query.limit_clause {
-            Some(LimitClause::LimitOffset { limit, offset, .. }) => {
-                counts.extend(limit);
-                counts.extend(offset.as_ref().map(|offset| &offset.value));
-            }
-            Some(LimitClause::OffsetCommaLimit { offset, limit }) => counts.extend([offset, limit]),
-            None => {}
-        }
-        for at in counts.into_iter().filter_map(placeholder) {
-            self.certain.insert(at, Arc::new(Field::new("", DataType::Int64, true)));
-        }
-        if let ast::SetExpr::Select(select) = query.body.as_ref() {
-            let conditions = select.selection.iter().chain(&select.having);
-            conditions.for_each(|condition| self.condition(condition));
-            for item in &select.projection {
-                if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-                    self.free.extend(placeholder(expr));
-                }
-            }
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<SqlError> {
-        match expr {
-            Expr::Value(value) => {
-                if let Value::Placeholder(id) = &value.value {
-                    match index(id) {
-                        Some(at) if at < PARAMETERS_MAX => self.count = self.count.max(at + 1),
-                        _ => {
-                            let message = format!("there is no parameter {id}");
-                            return ControlFlow::Break(SqlError::new(state::UNDEFINED_PARAMETER, message));
-                        }
-                    }
-                }
-            }
-            Expr::Cast { expr, data_type, .. } => {
-                if let Some(at) = placeholder(expr) {
-                    match PgTypePlanner.plan_type_field(data_type) {
-                        Ok(Some(field)) => drop(self.certain.entry(at).or_insert(field)),
-                        _ => self.casts.push((at, data_type.clone())),
-                    }
-                }
-            }
-            Expr::Case {
-                operand: None,
-                conditions,
-                ..
-            } => conditions.iter().for_each(|when| self.condition(&when.condition)),
-            Expr::UnaryOp {
-                op: UnaryOperator::Not,
-                expr,
-            } => self.condition(expr),
-            Expr::BinaryOp {
-                left,
-                op: BinaryOperator::Multiply | BinaryOperator::Divide,
-                right,
-            } if is_interval(left) || is_interval(right) => {
-                for at in [left, right].into_iter().filter_map(|side| placeholder(side)) {
-                    self.certain
-                        .entry(at)
-                        .or_insert_with(|| Arc::new(SqlType::Float8.field("", true)));
-                }
-            }
-            Expr::BinaryOp {
-                left,
-                op: BinaryOperator::And | BinaryOperator::Or,
-                right,
-            } => [left, right].into_iter().for_each(|side| self.condition(side)),
-            Expr::Function(function) => {
-                if let FunctionArguments::List(list) = &function.args {
-                    for (number, argument) in list.args.iter().enumerate() {
-                        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument
-                            && let Some(at) = placeholder(expr)
-                        {
-                            self.free.push(at);
-                            if let Some(of) = arguments::type_of(&function.name, &list.args, number) {
-                                self.certain.entry(at).or_insert_with(|| Arc::new(of.field("", true)));
-                            }
-                        }
-                    }
-                }
-            }
-            _ => {}
-        }
-        ControlFlow::Continue(())
-    }
 }

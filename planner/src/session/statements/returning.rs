@@ -2,6 +2,7 @@
 
 use super::updatable::{BASE, Through};
 use super::xmax::{self, Xmax};
+use super::{parameters, query};
 use crate::catalog::bind::{Binder, fold, system_columns};
 use crate::catalog::system;
 use crate::pg::error::{Result, SqlError, state};
@@ -13,7 +14,7 @@ use crate::session::Session;
 use crate::session::run;
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{Field, FieldRef, Schema};
-use datafusion::common::{Column, DFSchema, TableReference};
+use datafusion::common::{Column, DFSchema, ScalarValue, TableReference};
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
@@ -23,7 +24,7 @@ use futures::StreamExt;
 use std::collections::HashSet;
 use std::sync::Arc;
 use tenon_executor::scan::ADDRESS_FIELD;
-use tenon_storage::TableVersion;
+use tenon_storage::{DatabaseState, TableVersion};
 
 /// The columns of the rows that RETURNING sees, each with the relation that it belongs to: first the target's.
 #[derive(Clone)]
@@ -124,11 +125,29 @@ fn place(at: usize) -> String {
     format!("\u{1}{at}")
 }
 
+/// The plan over the rows, and its parameters; `types`: those that are known of all the statement's.
 fn plan(
     binder: &Binder,
     columns: &ReturningColumns,
     items: &[SelectItem],
     rows: Vec<RecordBatch>,
+    types: &[u32],
+) -> Result<(LogicalPlan, Vec<FieldRef>)> {
+    let hints = parameters::hints(&items.to_vec())?;
+    if hints.count == 0 {
+        return Ok((projected(binder, columns, items, rows, &[])?, Vec::new()));
+    }
+    parameters::typed(binder, &hints, types, |known| {
+        projected(binder, columns, items, rows.clone(), &known)
+    })
+}
+
+fn projected(
+    binder: &Binder,
+    columns: &ReturningColumns,
+    items: &[SelectItem],
+    rows: Vec<RecordBatch>,
+    known: &[Option<FieldRef>],
 ) -> Result<LogicalPlan> {
     let told = |error| from_datafusion(&error);
     let scan = columns.scan(binder, rows)?;
@@ -165,9 +184,10 @@ fn plan(
                 }
                 exprs.extend(own);
             }
-            SelectItem::UnnamedExpr(expr) => exprs.push(binder.expression(expr, scan.schema())?),
+            SelectItem::UnnamedExpr(expr) => exprs.push(binder.expression_of(expr, scan.schema(), known)?),
             SelectItem::ExprWithAlias { expr, alias } => {
-                exprs.push(binder.expression(expr, scan.schema())?.alias(fold(&alias)));
+                let value = binder.expression_of(expr, scan.schema(), known)?;
+                exprs.push(value.alias(fold(&alias)));
             }
             other => return Err(SqlError::unsupported(format!("RETURNING {other}"))),
         }
@@ -211,24 +231,39 @@ fn all(schema: &DFSchema, relation: Option<&str>) -> Vec<Expr> {
         .collect()
 }
 
-pub(super) fn describe(binder: &Binder, columns: &ReturningColumns, items: &[SelectItem]) -> Result<Vec<ColumnDesc>> {
+/// The columns that it gives, and the parameters that are known with it.
+pub(super) fn describe(
+    binder: &Binder,
+    columns: &ReturningColumns,
+    items: &[SelectItem],
+    types: &[u32],
+) -> Result<(Vec<ColumnDesc>, Vec<FieldRef>)> {
     let mut columns = columns.clone();
     if system_columns::names_addresses(items) {
         columns = columns.with_addresses();
     }
-    let plan = plan(binder, &columns, items, Vec::new())?;
-    Ok(describe_columns(
-        run::columns(&binder.services.state, &binder.facts.planning, &plan)?.as_ref(),
-    ))
+    let (plan, params) = plan(binder, &columns, items, Vec::new(), types)?;
+    let columns = run::columns(&binder.services.state, &binder.facts.planning, &plan)?;
+    Ok((describe_columns(columns.as_ref()), params))
+}
+
+/// What is asked of a statement's rows.
+pub(super) struct Returning<'a> {
+    pub items: &'a [SelectItem],
+    /// The data that subqueries see: without the change.
+    pub before: &'a Arc<DatabaseState>,
+    /// The statement's parameters.
+    pub declared: &'a [u32],
+    pub params: &'a [ScalarValue],
 }
 
 /// The statement's outcome: the expressions over `rows`, of which the first columns are the table's. All are computed: where one
 /// fails, so does the change.
 pub(super) async fn rows(
     session: &Session,
+    asked: &Returning<'_>,
     table: &TableVersion,
     columns: &ReturningColumns,
-    items: &[SelectItem],
     rows: Vec<RecordBatch>,
     tag: &'static str,
 ) -> Result<Outcome> {
@@ -247,10 +282,15 @@ pub(super) async fn rows(
             .map_err(|error| from_arrow(&error))
     });
     let rows = rows.collect::<Result<Vec<_>>>()?;
-    if let Some(plain) = plain(columns, items, width) {
+    if let Some(plain) = plain(columns, asked.items, width) {
         return of_columns(columns, &plain, rows, tag);
     }
-    let plan = plan(&session.binder(), columns, items, rows)?;
+    let binder = session.binder().seeing(asked.before);
+    let (plan, open) = plan(&binder, columns, asked.items, rows, asked.declared)?;
+    let plan = match open.is_empty() {
+        true => plan,
+        false => query::bind(plan, asked.params)?,
+    };
     let columns = describe_columns(session.columns(&plan)?.as_ref());
     let run = session.run();
     let stream = run::start(&run, plan).await?;

@@ -18,9 +18,7 @@ pub(super) fn create(
     if_not_exists: bool,
 ) -> Result<Outcome> {
     let tag = || Ok(Outcome::Command("CREATE SEQUENCE".into()));
-    if !temporary {
-        session.check_writable("CREATE SEQUENCE")?;
-    }
+    session.check_writable("CREATE SEQUENCE")?;
     let place = super::create::target(session, name, temporary)?;
     if if_not_exists && session.state().relation(&place.schema, &place.name).is_some() {
         session.notice(format!("relation \"{}\" already exists, skipping", place.name));

@@ -8,7 +8,8 @@ use crate::pg::outcome::{Outcome, RowsTag};
 use crate::pg::settings::unrecognized;
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{
-    ContextModifier, Expr, Ident, ObjectName, Reset, Set, SetAssignment, SetSessionAuthorizationParamKind, Value,
+    ContextModifier, Expr, Ident, ObjectName, Reset, Set, SetAssignment, SetSessionAuthorizationParamKind,
+    TransactionIsolationLevel, TransactionMode, Value,
 };
 
 pub(super) fn set(session: &mut Session, set: &Set) -> Result<Outcome> {
@@ -105,6 +106,14 @@ fn assign(session: &mut Session, scope: Option<&ContextModifier>, name: &str, va
         let none = is_default || (!of_session && given == "none");
         return role::act_as(session, Some(given.as_str()).filter(|_| !none), of_session, local);
     }
+    if let ("transaction_isolation", [level], Some(false)) = (
+        name.to_lowercase().as_str(),
+        words.as_slice(),
+        session.block().map(|block| block.implicit),
+    ) && let Some(level) = isolation(level)
+    {
+        return session.transaction_mode(&TransactionMode::IsolationLevel(level));
+    }
     if let [only] = words.as_slice()
         && only.eq_ignore_ascii_case("default")
         && matches!(values[0], Expr::Identifier(_))
@@ -118,6 +127,16 @@ fn assign(session: &mut Session, scope: Option<&ContextModifier>, name: &str, va
         );
     }
     Ok(())
+}
+
+fn isolation(level: &str) -> Option<TransactionIsolationLevel> {
+    Some(match level.to_lowercase().as_str() {
+        "read uncommitted" => TransactionIsolationLevel::ReadUncommitted,
+        "read committed" => TransactionIsolationLevel::ReadCommitted,
+        "repeatable read" => TransactionIsolationLevel::RepeatableRead,
+        "serializable" => TransactionIsolationLevel::Serializable,
+        _ => return None,
+    })
 }
 
 /// The name of a setting and its value as a SET gives it; None: DEFAULT.

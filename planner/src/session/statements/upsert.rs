@@ -201,7 +201,13 @@ impl Upsert<'_> {
                     rows = returned_addresses::beside(rows, &addresses)?;
                     columns = columns.with_addresses();
                 }
-                let rows = returning::rows(session, &self.table, &columns, items, rows, "INSERT 0");
+                let asked = returning::Returning {
+                    items,
+                    before: &binder.snapshot,
+                    declared: types,
+                    params,
+                };
+                let rows = returning::rows(session, &asked, &self.table, &columns, rows, "INSERT 0");
                 rows.await.map(Some)
             }
             None => Ok(Some(Outcome::Command(format!("INSERT 0 {rows}")))),

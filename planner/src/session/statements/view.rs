@@ -12,9 +12,7 @@ use std::sync::Arc;
 use tenon_storage::CheckOption;
 
 pub(super) fn view(session: &mut Session, create: &CreateView) -> Result<Outcome> {
-    if !create.temporary {
-        session.check_writable("CREATE VIEW")?;
-    }
+    session.check_writable("CREATE VIEW")?;
     let place = target(session, &create.name, create.temporary)?;
     // What it reads is asked when it is read.
     let mut binder = session.binder();

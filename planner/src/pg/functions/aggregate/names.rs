@@ -5,7 +5,7 @@ use crate::pg::rewrite::function_name;
 use crate::pg::walk::{Visit, first_call};
 use datafusion::functions_aggregate::all_default_aggregate_functions;
 use datafusion::sql::sqlparser::ast::Function;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 /// Those that a statement's rewrite makes others of.
@@ -29,6 +29,21 @@ static NAMES: LazyLock<HashSet<String>> = LazyLock::new(|| {
     }
     names
 });
+
+/// Other names of Tenon's own aggregates, with those that their columns are called by.
+static OTHERS: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
+    let mut others = HashMap::new();
+    for function in functions() {
+        let named = |alias: &String| (alias.clone(), function.name().to_string());
+        others.extend(function.aliases().iter().map(named));
+    }
+    others
+});
+
+/// The name of a function's columns.
+pub(crate) fn of_columns(name: String) -> String {
+    OTHERS.get(&name).cloned().unwrap_or(name)
+}
 
 /// Whether a call is an aggregate's, over rows or as a window function.
 pub(crate) fn is_aggregate(call: &Function) -> bool {

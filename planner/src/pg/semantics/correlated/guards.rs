@@ -1,7 +1,8 @@
 //! For which rows a subquery in an expression is asked for its value: in the branch of a CASE, for those that come to it. It is
 //! run for no others, whose values might make it fail, or cost much.
 
-use super::{one, subquery_of};
+use super::one::one;
+use super::subquery_of;
 use datafusion::common::Result;
 use datafusion::common::alias::AliasGenerator;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};

@@ -8,24 +8,24 @@
 mod common;
 mod functions;
 mod guards;
+mod one;
 mod references;
 mod shape;
 
 use super::subqueries::distinct_over;
-use crate::pg::functions::aggregate::single::{ONLY_ROW, SINGLE_ROW};
-use crate::pg::nodes::{Apply, ApplyKind, Binding, GUARD};
+use crate::pg::nodes::{Apply, ApplyKind};
 use datafusion::common::alias::AliasGenerator;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, JoinType, Result, TableReference, not_impl_err};
-use datafusion::logical_expr::expr::{AggregateFunction, Exists, InSubquery};
+use datafusion::common::{JoinType, Result, not_impl_err};
+use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::Subquery;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Distinct, Expr, Filter, Join, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
 pub(super) use references::has_lateral;
-use references::{free, settled, substituted};
+use references::{free, substituted};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -77,6 +77,7 @@ fn apart(plan: LogicalPlan, names: &AliasGenerator) -> Result<LogicalPlan> {
     let plan = down(plan, names)?;
     let plan = super::sets::SetsInLists.analyze(plan, &options)?;
     let plan = super::limits::LimitsByValue.analyze(plan, &options)?;
+    let plan = super::own_names::NamesOfTheirOwn.analyze(plan, &options)?;
     super::subqueries::SubqueriesAnywhere.analyze(plan, &options)
 }
 
@@ -289,109 +290,4 @@ fn alone(node: LogicalPlan, names: &AliasGenerator) -> Result<LogicalPlan> {
         plan => Ok(Transformed::no(plan)),
     })
     .data()
-}
-
-/// A subquery expression in its new form, and whether the input now computes it. `guard`: for which rows its value is asked
-/// for; None: for all.
-fn one(expr: Expr, guard: Option<&Expr>, input: &mut LogicalPlan, names: &AliasGenerator) -> Result<(Expr, bool)> {
-    let Some(subquery) = subquery_of(&expr) else {
-        return Ok((expr, false));
-    };
-    let schema = input.schema().clone();
-    let plan = match &expr {
-        Expr::ScalarSubquery(_) => shape::without_having(subquery.subquery.as_ref().clone())?,
-        _ => subquery.subquery.as_ref().clone(),
-    };
-    let plan = common::in_front(plan)?;
-    if free(&plan)?.is_empty() || shape::is_join(&expr, &plan)? {
-        let plan = down(plan, names)?;
-        return Ok((with_plan(expr, plan), false));
-    }
-    let name = names.next("__apply");
-    let alias = TableReference::bare(name.clone());
-    let guard = guard.map(|guard| Binding {
-        value: guard.clone(),
-        id: GUARD.into(),
-    });
-    match expr {
-        Expr::ScalarSubquery(_) => {
-            let (plan, mut bindings) = substituted(plan, &schema)?;
-            bindings.extend(guard);
-            let checked = !shape::gives_one_row_at_most(&plan);
-            let single = if checked { single_row(plan)? } else { plan };
-            let value = single.schema().columns().remove(0);
-            let single = LogicalPlanBuilder::from(single)
-                .project([Expr::Column(value).alias_qualified(Some(alias.clone()), "value")])?
-                .build()?;
-            *input = Apply::plan(std::mem::take(input), apart(single, names)?, bindings, ApplyKind::Left)?;
-            let value = Expr::Column(Column::new(Some(alias), "value"));
-            Ok((if checked { ONLY_ROW.call(vec![value]) } else { value }, true))
-        }
-        Expr::Exists(Exists { negated, .. }) => {
-            let (plan, mut bindings) = substituted(plan, &schema)?;
-            bindings.extend(guard);
-            marked(plan, bindings, input, &alias, negated, names)
-        }
-        Expr::InSubquery(InSubquery {
-            expr: value, negated, ..
-        }) => {
-            let (plan, mut bindings) = substituted(plan, &schema)?;
-            let item = Expr::Column(plan.schema().columns().remove(0));
-            let (value, more) = references::of_row(*value, &schema, &DFSchema::empty())?;
-            bindings.extend(more.into_iter().chain(guard));
-            // Not in: no item equals, and none might.
-            let condition = match negated {
-                true => Expr::IsNotFalse(Box::new(value.eq(item))),
-                false => value.eq(item),
-            };
-            let plan = LogicalPlanBuilder::from(plan).filter(condition)?.build()?;
-            marked(plan, bindings, input, &alias, negated, names)
-        }
-        other => Ok((other, false)),
-    }
-}
-
-fn marked(
-    plan: LogicalPlan,
-    bindings: Vec<Binding>,
-    input: &mut LogicalPlan,
-    alias: &TableReference,
-    negated: bool,
-    names: &AliasGenerator,
-) -> Result<(Expr, bool)> {
-    *input = Apply::marking(std::mem::take(input), apart(plan, names)?, bindings, alias)?;
-    let mark = Expr::Column(Column::new(Some(alias.clone()), "mark"));
-    Ok((if negated { !mark } else { mark }, true))
-}
-
-/// The subquery's only row with the count of all, for `ONLY_ROW` to look at where the value is asked for.
-fn single_row(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let value = Expr::Column(plan.schema().columns().remove(0));
-    let single = AggregateFunction::new_udf(SINGLE_ROW.clone(), vec![value], false, None, Vec::new(), None);
-    // Two rows say as much as all.
-    LogicalPlanBuilder::from(plan)
-        .limit(0, Some(2))?
-        .aggregate(Vec::<Expr>::new(), vec![Expr::AggregateFunction(single)])?
-        .build()
-}
-
-fn with_plan(expr: Expr, plan: LogicalPlan) -> Expr {
-    let again = |subquery: Subquery| Subquery {
-        outer_ref_columns: settled(&plan, &subquery.outer_ref_columns),
-        subquery: Arc::new(plan.clone()),
-        spans: subquery.spans,
-    };
-    match expr {
-        Expr::ScalarSubquery(subquery) => Expr::ScalarSubquery(again(subquery)),
-        Expr::Exists(exists) => Expr::Exists(Exists {
-            subquery: again(exists.subquery),
-            negated: exists.negated,
-        }),
-        Expr::InSubquery(InSubquery {
-            expr,
-            subquery,
-            negated,
-        }) => Expr::InSubquery(InSubquery::new(expr, again(subquery), negated)),
-        other => other,
-    }
 }

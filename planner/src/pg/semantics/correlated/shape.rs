@@ -72,13 +72,17 @@ pub(super) fn without_having(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 /// Whether a column is NULL where an aggregate below becomes groups and there is none for the row, or is computed of what the
 /// aggregates give of no rows: DataFusion fills in the latter. It knows neither constants, which are NULL then, nor
-/// conditions on what an aggregate gives.
+/// conditions on what an aggregate gives, nor what a subquery does.
 fn is_filled_in(plan: &LogicalPlan, at: usize) -> bool {
     if !gives_one_row(plan) {
         return true;
     }
     match plan {
         LogicalPlan::Projection(Projection { expr, input, .. }) => {
+            let asks = |expr: &Expr| expr.exists(|expr| Ok(subquery_of(expr).is_some()));
+            if expr.get(at).is_some_and(|expr| asks(expr).unwrap_or(true)) {
+                return false;
+            }
             let columns = expr.get(at).map(Expr::column_refs).unwrap_or_default();
             let filled_in = |column| {
                 let index = input.schema().maybe_index_of_column(column);

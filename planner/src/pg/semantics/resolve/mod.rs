@@ -4,6 +4,7 @@
 //! - `operands`: the two sides of an operator, while names are bound;
 //! - `items`: arrays of `char(n)`;
 //! - `like`: LIKE;
+//! - `open`: parameters without a type;
 //! - `casts`: which of those in the text there are;
 //! - `neighbours`: expressions that get one type (IN, BETWEEN, CASE, COALESCE), before type coercion;
 //! - `arrays`: arrays among these;
@@ -23,6 +24,7 @@ mod casts;
 mod items;
 mod like;
 mod neighbours;
+pub(crate) mod open;
 mod operands;
 mod pairs;
 mod quantified;

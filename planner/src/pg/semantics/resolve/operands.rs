@@ -1,6 +1,6 @@
 //! The operands of an operator.
 
-use super::{Group, group, is_unknown, name, typed};
+use super::{Group, group, is_unknown, name, open, typed};
 use crate::pg::error::{SqlError, SqlState, state};
 use crate::pg::errors::to_datafusion;
 use datafusion::arrow::datatypes::DataType;
@@ -9,7 +9,6 @@ use datafusion::error::DataFusionError;
 use datafusion::functions::string;
 use datafusion::logical_expr::{Expr, cast, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
-use std::sync::Arc;
 use tenon_storage::SqlType;
 
 /// The operands with types for their literals; 42883 where no operator takes them together. `types` are those of operands
@@ -23,6 +22,9 @@ pub(crate) fn operands(
     let (left, right) = match types {
         (None, Some(of)) => (told(op, left, of, false), right),
         (Some(of), None) => (left, told(op, right, of, true)),
+        (None, None) if *op == BinaryOperator::StringConcat && open::is_open(&left) && open::is_open(&right) => {
+            (open::told(left, SqlType::Text), open::told(right, SqlType::Text))
+        }
         _ => (left, right),
     };
     let is_float = |of: Option<SqlType>| matches!(of, Some(SqlType::Float4 | SqlType::Float8));
@@ -75,19 +77,18 @@ pub(crate) fn operands(
     })
 }
 
-/// An operand that is a parameter without a type has the type that a literal would have there. Comparisons tell it themselves.
+/// An operand that is a parameter without a type has the type that a literal would have there, beside strings that of texts.
 fn told(op: &BinaryOperator, operand: Expr, beside: SqlType, is_right: bool) -> Expr {
-    let Expr::Placeholder(mut open) = operand else {
-        return operand;
+    let wanted = match op {
+        BinaryOperator::StringConcat if is_shown(beside) || group(beside) == Group::String => Some(SqlType::Text),
+        op => wanted(op, beside, is_right),
     };
-    if open.field.is_none() && !is_comparison(op) {
-        let wanted = match op {
-            BinaryOperator::StringConcat if is_shown(beside) => Some(SqlType::Text),
-            op => wanted(op, beside, is_right),
-        };
-        open.field = wanted.map(|of| Arc::new(of.unlimited().field("", true)));
+    match wanted {
+        // They have no operators of their own.
+        Some(SqlType::Varchar | SqlType::VarcharOf(_)) => open::told(operand, SqlType::Text),
+        Some(of) => open::told(operand, of),
+        None => operand,
     }
-    Expr::Placeholder(open)
 }
 
 /// Types that have no concatenation of their own.

@@ -22,7 +22,7 @@ use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::expr::Exists;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::{Subquery, SubqueryAlias};
-use datafusion::logical_expr::utils::{conjunction, expr_to_columns};
+use datafusion::logical_expr::utils::{conjunction, expr_to_columns, split_conjunction};
 use datafusion::logical_expr::{Distinct, DistinctOn, Expr, Filter, LogicalPlan, LogicalPlanBuilder, SortExpr, lit};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
@@ -229,6 +229,43 @@ fn marked(node: LogicalPlan, names: &AliasGenerator) -> Result<LogicalPlan> {
     LogicalPlanBuilder::from(input).project(exprs)?.build()
 }
 
+/// A filter whose conditions on the row outside have no subqueries over its own rows: a projection below computes these, since
+/// such a condition becomes a join's.
+fn below_filter(node: LogicalPlan, names: &AliasGenerator) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Filter(filter) = &node else {
+        return Ok(Transformed::no(node));
+    };
+    let columns: Vec<Expr> = filter.input.schema().columns().into_iter().map(Expr::Column).collect();
+    let mut items = columns.clone();
+    let mut conditions = Vec::new();
+    for condition in split_conjunction(&filter.predicate) {
+        let condition = condition.clone();
+        if !condition.contains_outer() {
+            conditions.push(condition);
+            continue;
+        }
+        let lifted = condition.transform_down(|expr| match expr {
+            Expr::ScalarSubquery(subquery) if !subquery.outer_ref_columns.is_empty() => {
+                let name = names.next("__subquery");
+                items.push(Expr::ScalarSubquery(subquery).alias(&name));
+                let column = Expr::Column(Column::new_unqualified(name));
+                Ok(Transformed::new(column, true, TreeNodeRecursion::Jump))
+            }
+            expr => Ok(Transformed::no(expr)),
+        });
+        conditions.push(lifted.data()?);
+    }
+    if items.len() == columns.len() {
+        return Ok(Transformed::no(node));
+    }
+    LogicalPlanBuilder::from(filter.input.as_ref().clone())
+        .project(items)?
+        .filter(conjunction(conditions).unwrap_or_else(|| lit(true)))?
+        .project(columns)?
+        .build()
+        .map(Transformed::yes)
+}
+
 /// What tells whether the subquery has a row; `input` gets the join that computes it.
 fn mark(input: &mut LogicalPlan, exists: Exists, names: &AliasGenerator) -> Result<Expr> {
     let Exists { subquery, negated } = exists;
@@ -247,6 +284,7 @@ fn mark(input: &mut LogicalPlan, exists: Exists, names: &AliasGenerator) -> Resu
     }
     let alias = names.next("__exists");
     let mut pull_up = PullUpCorrelatedExpr::new().with_exists_sub_query(true);
+    let plan = plan.transform_up(|node| below_filter(node, names)).data()?;
     let plan = plan.rewrite(&mut pull_up).data()?;
     if !pull_up.can_pull_up {
         return not_impl_err!("Physical plan does not support logical expression Exists");

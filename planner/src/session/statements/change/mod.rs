@@ -13,7 +13,9 @@ pub(super) use found::replace;
 use super::query::{Reads, StatementInput};
 use super::references::{self, Replaced};
 use super::returning::ReturningColumns;
-use super::{Description, moments, query, returned_addresses, returning, row_locks, table_locks, updatable};
+use super::{
+    Description, moments, parameters, query, returned_addresses, returning, row_locks, table_locks, updatable,
+};
 use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError};
 use crate::pg::outcome::Outcome;
@@ -51,10 +53,17 @@ fn describe(session: &mut Session, asked: Asked<'_>, with: Option<&With>, types:
     let reusable = with.is_none() && target.view.is_none() && asked.is_of_one_table();
     let types = asked.types(&binder, &target, types)?;
     let change = asked.change(&binder, target, with)?;
-    let (plan, params, seen) = plan(&binder, &change, &types)?;
-    let (plan, lasts) = moments::opened(&binder, plan, params.len())?;
+    let (plan, mut params, seen) = plan(&binder, &change, &types)?;
+    let returned = parameters::hints(&change.returning)?;
+    let (plan, lasts) = moments::opened(&binder, plan, params.len().max(returned.count))?;
     let columns = match &change.returning {
-        Some(items) => Some(returning::describe(&binder, &seen, items)?),
+        Some(items) => {
+            let named = parameters::hints(&change.select)?.named;
+            let known = parameters::known_after(&params, &named, &types);
+            let (columns, more) = returning::describe(&binder, &seen, items, &known)?;
+            params = parameters::together(params, &named, more);
+            Some(columns)
+        }
         None => None,
     };
     Ok(Description {
@@ -251,7 +260,14 @@ async fn run(
     }
     match asked.returning() {
         Some(items) => {
-            let rows = returning::rows(session, &table, &seen, items, kept.unwrap_or_default(), what);
+            let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
+            let asked = returning::Returning {
+                items,
+                before: &binder.snapshot,
+                declared: &declared,
+                params,
+            };
+            let rows = returning::rows(session, &asked, &table, &seen, kept.unwrap_or_default(), what);
             rows.await.map(Some)
         }
         None => Ok(Some(Outcome::Command(format!("{what} {rows}")))),

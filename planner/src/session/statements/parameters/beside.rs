@@ -3,8 +3,11 @@
 use super::index;
 use crate::pg::error::Result;
 use crate::pg::errors::from_datafusion;
+use crate::pg::functions::array::{SLICE, SUBSCRIPT};
+use crate::pg::functions::array_literal::ARRAY_LITERAL;
 use crate::pg::semantics::fields;
 use crate::pg::semantics::resolve::common_type;
+use crate::pg::semantics::resolve::open::of_parameter;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -52,7 +55,10 @@ fn quantified(plan: &LogicalPlan) -> Result<BTreeMap<usize, FieldRef>> {
             [element, Expr::Placeholder(open)] => {
                 let item = element.get_type(schema).ok();
                 let item = item.and_then(|of| SqlType::from_data_type(&of));
-                (open, item.map(|item| SqlType::Array(ArrayType::of_items(item))))
+                (
+                    open,
+                    item.map(|item| SqlType::Array(ArrayType::of_items(of_parameter(item)))),
+                )
             }
             [Expr::Placeholder(open), array] => {
                 let array = fields::field(array, schema).ok();
@@ -109,40 +115,63 @@ fn in_common(plan: &LogicalPlan) -> Result<BTreeMap<usize, FieldRef>> {
     let mut found = BTreeMap::new();
     each_expression(plan, |expr, schema| {
         for together in of_one_type(expr) {
-            let (open, others): (Vec<&Expr>, Vec<&Expr>) = together
-                .into_iter()
-                .partition(|expr| matches!(expr, Expr::Placeholder(_)));
-            if open.is_empty() {
-                continue;
-            }
-            let types = others
-                .into_iter()
-                .filter_map(|expr| match fields::field(expr, schema).ok()? {
-                    // Literals without a type.
-                    field if matches!(field.data_type(), DataType::Utf8 | DataType::Null) => None,
-                    field => SqlType::from_field(&field),
-                });
-            let Some(Some(of)) = types.map(Some).reduce(|a, b| common_type(a?, b?)) else {
-                continue;
-            };
-            let field = Arc::new(of.unlimited().field("", true));
-            for expr in open {
-                if let Expr::Placeholder(open) = expr
-                    && let Some(at) = index(&open.id)
-                {
-                    found.entry(at).or_insert_with(|| Arc::clone(&field));
-                }
-            }
+            in_group(together, schema, &mut found);
+        }
+        if let Expr::ScalarFunction(call) = expr
+            && call.args.iter().any(|arg| matches!(arg, Expr::Placeholder(_)))
+            && let Some(of) = of_arguments(expr, schema)
+        {
+            call.args.iter().for_each(|arg| note(arg, of, &mut found));
+        }
+        for (arg, of) in of_arrays(expr, schema) {
+            note(arg, of, &mut found);
         }
     })?;
     Ok(found)
+}
+
+fn in_group(together: Vec<&Expr>, schema: &DFSchema, found: &mut BTreeMap<usize, FieldRef>) {
+    let (open, others): (Vec<&Expr>, Vec<&Expr>) = together
+        .into_iter()
+        .partition(|expr| matches!(expr, Expr::Placeholder(_)));
+    if open.is_empty() {
+        return;
+    }
+    let types = others
+        .into_iter()
+        .filter_map(|expr| match fields::field(expr, schema).ok()? {
+            // Literals without a type.
+            field if matches!(field.data_type(), DataType::Utf8 | DataType::Null) => None,
+            field => SqlType::from_field(&field),
+        });
+    if let Some(Some(of)) = types.map(Some).reduce(|a, b| common_type(a?, b?)) {
+        open.into_iter().for_each(|open| note(open, of, found));
+    }
+}
+
+fn note(open: &Expr, of: SqlType, found: &mut BTreeMap<usize, FieldRef>) {
+    if let Expr::Placeholder(open) = open
+        && let Some(at) = index(&open.id)
+    {
+        found
+            .entry(at)
+            .or_insert_with(|| Arc::new(of_parameter(of).field("", true)));
+    }
 }
 
 /// The operands of an expression that get one type, by groups.
 fn of_one_type(expr: &Expr) -> Vec<Vec<&Expr>> {
     match expr {
         Expr::ScalarFunction(call) => match (call.name(), call.args.as_slice()) {
-            ("coalesce" | "greatest" | "least" | "nullif" | "make_array", args) => vec![args.iter().collect()],
+            (
+                "coalesce" | "greatest" | "least" | "nullif" | "make_array" | "array" | ARRAY_LITERAL | "mod" | "gcd"
+                | "lcm" | "age",
+                args,
+            ) => vec![args.iter().collect()],
+            _ => vec![],
+        },
+        Expr::WindowFunction(call) => match (call.fun.name(), call.params.args.as_slice()) {
+            ("lag" | "lead", [value, _, otherwise]) => vec![vec![value, otherwise]],
             _ => vec![],
         },
         Expr::Case(case) => {
@@ -155,6 +184,55 @@ fn of_one_type(expr: &Expr) -> Vec<Vec<&Expr>> {
             groups
         }
         Expr::InList(list) => vec![std::iter::once(list.expr.as_ref()).chain(&list.list).collect()],
+        Expr::Between(between) => vec![vec![&between.expr, &between.low, &between.high]],
         _ => vec![],
     }
+}
+
+/// The type of parameters that are arguments of a function of which the others say which of several it is.
+fn of_arguments(expr: &Expr, schema: &DFSchema) -> Option<SqlType> {
+    let Expr::ScalarFunction(call) = expr else { return None };
+    let types = call.args.iter().map(|arg| fields::field(arg, schema).ok());
+    let mut types = types.filter_map(|field| SqlType::from_field(field?.as_ref()));
+    let is_numeric = |of| matches!(of, SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..));
+    match call.name() {
+        "div" | "log" => Some(SqlType::Numeric),
+        "atan2" => Some(SqlType::Float8),
+        "power" | "pow" => Some(match types.any(is_numeric) {
+            true => SqlType::Numeric,
+            false => SqlType::Float8,
+        }),
+        SUBSCRIPT | SLICE => matches!(types.next(), Some(SqlType::Array(_))).then_some(SqlType::Int4),
+        _ => None,
+    }
+}
+
+/// The types of arguments beside an array: its items, and the numbers of its dimensions.
+fn of_arrays<'e>(expr: &'e Expr, schema: &DFSchema) -> Vec<(&'e Expr, SqlType)> {
+    let Expr::ScalarFunction(call) = expr else {
+        return vec![];
+    };
+    let (array, others) = match (call.name(), call.args.as_slice()) {
+        (
+            "array_append" | "array_remove" | "array_replace" | "array_position" | "array_positions" | "array_length"
+            | "array_upper" | "array_lower",
+            [array, others @ ..],
+        ) => (array, others),
+        ("array_prepend", [item, array]) => (array, std::slice::from_ref(item)),
+        _ => return vec![],
+    };
+    if !others.iter().any(|arg| matches!(arg, Expr::Placeholder(_))) {
+        return vec![];
+    }
+    let field = fields::field(array, schema).ok();
+    let Some(SqlType::Array(of)) = field.and_then(|field| SqlType::from_field(&field)) else {
+        return vec![];
+    };
+    let is_dimension = matches!(call.name(), "array_length" | "array_upper" | "array_lower");
+    let place = |at: usize| match call.name() {
+        "array_position" if at == 1 => SqlType::Int4,
+        _ if is_dimension => SqlType::Int4,
+        _ => of.element(),
+    };
+    others.iter().enumerate().map(|(at, arg)| (arg, place(at))).collect()
 }

@@ -190,7 +190,10 @@ fn statement(constraint: &Constraint, action: ReferentialAction, is_update: bool
     let equal: Vec<String> = columns
         .iter()
         .enumerate()
-        .map(|(at, column)| format!("referencing.{column} = changed.\"old {at}\""))
+        .map(|(at, column)| match constraint.is_blankless(at) {
+            true => format!("referencing.{column}::bpchar = changed.\"old {at}\"::bpchar"),
+            false => format!("referencing.{column} = changed.\"old {at}\""),
+        })
         .collect();
     let equal = equal.join(" AND ");
     if action == ReferentialAction::Cascade && !is_update {

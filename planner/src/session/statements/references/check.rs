@@ -11,8 +11,8 @@ use tenon_storage::Subject;
 use tenon_storage::datetime::shown;
 use tenon_storage::numeric::Numeric;
 use tenon_storage::{
-    DatabaseState, ForeignKey, MemoryBudget, PendingKeys, SEGMENT_ROWS_MAX, Segment, TableDefinition, TableVersion,
-    Transaction,
+    DatabaseState, ForeignKey, Index, MemoryBudget, PendingKeys, SEGMENT_ROWS_MAX, Segment, TableDefinition,
+    TableVersion, Transaction,
 };
 
 /// Rows whose keys are looked up at a time.
@@ -59,6 +59,16 @@ impl Constraint {
             forms,
             budget: budget.clone(),
         })
+    }
+
+    /// Whether equal values of a column of the key may differ in their blanks.
+    pub(super) fn is_blankless(&self, at: usize) -> bool {
+        self.forms[at] == Form::Blankless
+    }
+
+    /// Whether keys are told one by one: not where equal ones may differ in their blanks.
+    fn tells_keys(&self) -> bool {
+        !self.forms.contains(&Form::Blankless)
     }
 
     /// Which keys the referenced table has.
@@ -144,7 +154,8 @@ impl Constraint {
     /// Some of the keys as the referenced index has them; None where they are too many or of other types.
     fn index_keys(&self, keys: &[ArrayRef], rows: &[u32]) -> Result<Option<Vec<ArrayRef>>> {
         let index = self.key.index_of(self.parent.definition());
-        let Some(index) = index.filter(|index| index.columns.len() == keys.len() && rows.len() <= KEYS_TOLD_MAX) else {
+        let few = |index: &&Index| index.columns.len() == keys.len() && rows.len() <= KEYS_TOLD_MAX;
+        let Some(index) = index.filter(few).filter(|_| self.tells_keys()) else {
             return Ok(None);
         };
         let picked = keys::pick(keys, rows)?;
@@ -161,7 +172,8 @@ impl Constraint {
     /// Tells the transaction that these keys must not come into the referencing table.
     pub(super) fn rely_on_absence(&self, transaction: &mut Transaction, keys: &[ArrayRef]) -> Result<()> {
         let columns = &self.key.columns;
-        let known = match keys.first().is_some_and(|keys| keys.len() <= KEYS_TOLD_MAX) {
+        let few = keys.first().is_some_and(|keys| keys.len() <= KEYS_TOLD_MAX);
+        let known = match few && self.tells_keys() {
             true => told(&self.child, columns, keys)?,
             false => None,
         };

@@ -2,8 +2,9 @@
 
 use crate::pg::error::{Result, SqlError};
 use crate::pg::errors::{from_arrow, from_datafusion};
+use crate::pg::semantics::resolve::is_text;
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, Float64Array, LargeBinaryArray, UInt32Array, new_empty_array,
+    Array, ArrayRef, AsArray, Float64Array, LargeBinaryArray, StringViewArray, UInt32Array, new_empty_array,
 };
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::compute::{cast, interleave, take};
@@ -30,6 +31,8 @@ pub(super) enum Form {
     Numerics,
     Floats,
     Moments,
+    /// Blanks at the ends do not count.
+    Blankless,
 }
 
 /// How PostgreSQL compares a referencing column with the one that it references; None where no `=` does that the index of
@@ -47,6 +50,9 @@ pub(super) fn form(own: SqlType, referenced: SqlType) -> Result<Option<Form>> {
     Ok(match (own, referenced) {
         (Json, _) | (_, Json) => None,
         (Enum(own), Enum(referenced)) => (own.oid == referenced.oid).then_some(Form::Same),
+        // A `char(n)` is kept without them.
+        (CharOf(_), CharOf(_)) => Some(Form::Same),
+        (own, CharOf(_) | Bpchar) if is_text(own) => Some(Form::Blankless),
         _ if is_same => Some(Form::Same),
         _ if integer(own) && integer(referenced) => Some(Form::Integers),
         _ if (integer(own) || numeric(own)) && numeric(referenced) => Some(Form::Numerics),
@@ -69,6 +75,13 @@ fn comparable(array: &ArrayRef, form: Form) -> Result<ArrayRef> {
     Ok(match form {
         Form::Same => plain(array),
         Form::Integers => cast(array, &DataType::Int64).map_err(told)?,
+        Form::Blankless => {
+            let texts = cast(array, &DataType::Utf8View).map_err(told)?;
+            let texts = texts.as_string_view().iter();
+            Arc::new(StringViewArray::from_iter(
+                texts.map(|text| text.map(|text| text.trim_end_matches(' '))),
+            ))
+        }
         Form::Moments => cast(array, &DataType::Timestamp(TimeUnit::Microsecond, None)).map_err(told)?,
         Form::Numerics => match Values::of(array) {
             Some(values) => plain(&collect(values.iter())),

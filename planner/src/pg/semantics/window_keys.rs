@@ -1,20 +1,24 @@
-//! Volatile keys in OVER are columns of the rows below its functions: each has one value a row, for all windows that are by it and
-//! for the first column of the select list that is the same expression.
+//! Keys in OVER that are columns of the rows below its functions.
+//!
+//! - Volatile ones: each has one value a row, for all windows that are by it and for the first column of the select list that is
+//!   the same expression.
+//! - Comparisons of what functions give, by which rows are parted: DataFusion (55.2) does not see that rows are ordered by them,
+//!   since it knows no bounds of a function's values, not even of their type.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::{Expr, LogicalPlan, Projection, Window};
+use datafusion::logical_expr::{Expr, LogicalPlan, Operator, Projection, Window};
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
 
 #[derive(Debug)]
-pub(super) struct VolatileKeysOnce;
+pub(super) struct KeysBelowWindows;
 
-impl AnalyzerRule for VolatileKeysOnce {
+impl AnalyzerRule for KeysBelowWindows {
     fn name(&self) -> &str {
-        "volatile_keys_once"
+        "keys_below_windows"
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
@@ -37,7 +41,7 @@ fn over_windows(projection: Projection) -> Result<Transformed<LogicalPlan>> {
     }
     let mut keys: Vec<Expr> = Vec::new();
     for expr in windows.iter().flat_map(|window| &window.window_expr) {
-        for key in keys_of(expr).filter(|key| key.is_volatile()) {
+        for key in keys_of(expr).filter(|key| is_below(key)) {
             if !keys.contains(key) {
                 keys.push(key.clone());
             }
@@ -76,6 +80,21 @@ fn over_windows(projection: Projection) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Projection(above)))
 }
 
+fn is_below(key: &Expr) -> bool {
+    let calls = |expr: &Expr| expr.exists(|expr| Ok(matches!(expr, Expr::ScalarFunction(_))));
+    let compares = |expr: &Expr| match expr {
+        Expr::BinaryExpr(comparison) => match comparison.op {
+            Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq => {
+                Ok(calls(&comparison.left)? || calls(&comparison.right)?)
+            }
+            _ => Ok(false),
+        },
+        Expr::Between(_) => calls(expr),
+        _ => Ok(false),
+    };
+    key.is_volatile() || key.exists(compares).unwrap_or_default()
+}
+
 fn keys_of(expr: &Expr) -> impl Iterator<Item = &Expr> {
     let call = match expr {
         Expr::Alias(alias) => match alias.expr.as_ref() {
@@ -90,7 +109,7 @@ fn keys_of(expr: &Expr) -> impl Iterator<Item = &Expr> {
     parts.chain(orders.map(|key| &key.expr))
 }
 
-/// A window function by columns in the places of its volatile keys.
+/// A window function by columns in the places of its keys.
 fn by_columns(mut expr: Expr, keys: &[Expr]) -> Transformed<Expr> {
     let Expr::WindowFunction(call) = &mut expr else {
         return Transformed::no(expr);
