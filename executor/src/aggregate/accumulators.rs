@@ -85,7 +85,7 @@ impl OwnAggregate {
             Self::Sum(total) => vec![total.state(accumulators, groups)?],
             Self::Average(total) => {
                 let counted = counts(accumulators, total.count, groups).iter();
-                let counted: UInt64Array = counted.map(|&c| Some(c as u64)).collect();
+                let counted = UInt64Array::from_iter_values(counted.map(|&c| c as u64));
                 vec![Arc::new(counted), total.state(accumulators, groups)?]
             }
         })
@@ -135,8 +135,9 @@ impl Total {
             let all = sums.iter_mut().zip(counts);
             all.for_each(|(sum, count)| *sum = sum.wrapping_add(self.offset * i128::from(*count)));
         }
-        let seen: NullBuffer = counts.iter().map(|&count| count > 0).collect();
-        let seen = Some(seen).filter(|n| n.null_count() > 0);
+        let seen = counts
+            .contains(&0)
+            .then(|| counts.iter().map(|&count| count > 0).collect::<NullBuffer>());
         Ok(match &self.data_type {
             DataType::Int64 => {
                 let sums: Vec<i64> = sums.into_iter().map(|sum| sum as i64).collect();

@@ -2,7 +2,7 @@
 //!
 //! A partition gathers its groups in one table, or, where most rows are expected to make a group of their own (by the
 //! planner's estimates), in one table after the other, each of so few groups that it stays in a core's cache: such a table
-//! is put by as it is when it is full, and its groups meet their like when they are merged.
+//! is put by when it is full, in the order of a hash of its keys (`buckets`), and its groups meet their like when they are merged.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,7 +22,6 @@ use super::merge::merge;
 use super::sets::of_all_sets;
 use super::shares::{Share, shares};
 use super::spec::{GroupSpec, gathers_rows};
-use crate::keys::is_integer_key;
 use crate::offload::{Task, offload};
 use crate::test_hooks;
 
@@ -33,7 +32,7 @@ const CHUNK_GROUPS: usize = 32 * 1024;
 /// Tables are put by where a partition has at most so many rows for each group that there is at all.
 const ROWS_PER_GROUP_MAX: usize = 3;
 /// Groups of one share, and most shares: their part of one table should be worth a call.
-const SHARE_GROUPS: usize = 64 * 1024;
+const SHARE_GROUPS: usize = 32 * 1024;
 const SHARES_MAX: usize = 128;
 
 /// Every partition's groups, until all output partitions have merged what falls to them.
@@ -41,11 +40,19 @@ pub struct Gathered {
     shared: Mutex<(Option<Arc<Shared>>, usize)>,
 }
 
+/// Which groups of each partial fall to which share.
+pub enum Shares {
+    /// All are one share. True: of one table, in which no two are alike.
+    One(bool),
+    /// By the partials' buckets.
+    Buckets,
+    Rows(Vec<Share>),
+}
+
 /// Groups of all partitions.
 pub struct Shared {
     pub partials: Vec<Partial>,
-    /// For each partial, which of its groups fall to which share; none where all are one share.
-    pub shares: Option<Vec<Share>>,
+    pub shares: Shares,
     /// How many shares there are.
     pub count: usize,
     _reservation: MemoryReservation,
@@ -93,7 +100,7 @@ pub(crate) fn finished(
     let reservation = || MemoryConsumer::new("groups").register(pool);
     let shared = Shared {
         partials: vec![Partial::new(keys, states, groups, reservation())?],
-        shares: None,
+        shares: Shares::One(false),
         count: 1,
         _reservation: reservation(),
     };
@@ -200,16 +207,24 @@ async fn share_out(
     let alone = partials.len() == 1 || partitions == 1 && total <= SHARE_GROUPS;
     if alone || total <= MERGED_ALONE && !test_hooks::scattered() {
         return Ok(Shared {
+            shares: Shares::One(partials.len() == 1),
             partials,
-            shares: None,
             count: 1,
             _reservation: reservation,
         });
     }
     let share_groups = if test_hooks::scattered() { 2 } else { SHARE_GROUPS };
     let count = total.div_ceil(share_groups).min(SHARES_MAX).max(partitions);
+    if partials.iter().all(|partial| partial.order.is_some()) {
+        return Ok(Shared {
+            partials,
+            shares: Shares::Buckets,
+            count,
+            _reservation: reservation,
+        });
+    }
     reservation.try_grow(total * (size_of::<i64>() + size_of::<u32>()))?;
-    let by_value = spec.keys.len() == 1 && spec.sets.is_empty() && is_integer_key(spec.schema.field(0).data_type());
+    let by_value = spec.is_shared_by_value();
     let made = offload(total, move |cancelled| {
         let keys = partials.iter().map(|partial| (partial.keys.as_slice(), partial.groups));
         let keys: Vec<(&[ArrayRef], usize)> = keys.collect();
@@ -220,7 +235,7 @@ async fn share_out(
     reservation.try_resize(total * size_of::<u32>())?;
     Ok(Shared {
         partials,
-        shares: Some(shares),
+        shares: Shares::Rows(shares),
         count,
         _reservation: reservation,
     })

@@ -91,9 +91,30 @@ impl GroupTable {
         }
     }
 
-    /// Lane `column` of every group.
-    pub fn integer(&self, column: usize) -> impl Iterator<Item = i64> + '_ {
-        self.integers.iter().skip(column).step_by(self.width).copied()
+    /// Lane `column` of every group, in the order of their numbers or in another one.
+    pub fn integers(&self, column: usize, order: Option<&[u32]>) -> Vec<i64> {
+        match order {
+            None if self.width == 1 => self.integers.clone(),
+            None => self.integers.chunks_exact(self.width).map(|key| key[column]).collect(),
+            Some(order) => order
+                .iter()
+                .map(|&group| self.integers[group as usize * self.width + column])
+                .collect(),
+        }
+    }
+
+    /// Makes room for so many groups.
+    pub fn reserve(&mut self, groups: usize) {
+        let more = (groups * self.width).saturating_sub(self.integers.len());
+        self.integers.reserve(more);
+        let slots = (2 * groups + 1).next_power_of_two();
+        if matches!(self.form, Form::Hashed { .. }) && slots > self.slots() {
+            self.form = Form::Hashed {
+                slots: vec![0; slots],
+                shift: 0,
+            };
+            self.fill();
+        }
     }
 
     pub fn bytes(&self) -> usize {

@@ -1,12 +1,12 @@
 //! Group keys: columns in, group numbers out, and at the end one row of key columns for each group.
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
 
 use super::group_table::GroupTable;
-use super::text::TextPool;
+use super::text::{TextPool, is_text};
 use crate::keys::{append_integer_keys, from_integer_keys, is_integer_key};
 
 pub struct GroupKeys {
@@ -34,7 +34,7 @@ struct KeyColumn {
 
 /// Whether a column of this type can be a group key.
 pub fn is_supported(data_type: &DataType) -> bool {
-    is_integer_key(data_type) || *data_type == DataType::Utf8View
+    is_integer_key(data_type) || is_text(data_type)
 }
 
 impl GroupKeys {
@@ -42,7 +42,7 @@ impl GroupKeys {
     pub fn new(types: &[DataType], nullable: bool, small: bool) -> Self {
         let columns = types.iter().map(|data_type| KeyColumn {
             data_type: data_type.clone(),
-            text: (*data_type == DataType::Utf8View).then(TextPool::default),
+            text: is_text(data_type).then(|| TextPool::new(data_type)),
         });
         let nulls = match types.len() {
             _ if !nullable => Nulls::None,
@@ -65,9 +65,8 @@ impl GroupKeys {
     /// Forgets all groups.
     pub fn clear(&mut self) {
         self.group_table.clear();
-        for pool in self.columns.iter_mut().filter_map(|column| column.text.as_mut()) {
-            *pool = TextPool::default();
-        }
+        let pools = self.columns.iter_mut().filter_map(|column| column.text.as_mut());
+        pools.for_each(TextPool::clear);
     }
 
     pub fn bytes(&self) -> usize {
@@ -83,17 +82,31 @@ impl GroupKeys {
         apart + self.group_table.bytes() + pools.map(TextPool::bytes).sum::<usize>() + scratch.sum::<usize>()
     }
 
-    /// Bytes that `emit` makes: strings are not copied, but for their views.
+    /// Bytes that `emit` makes: strings are not copied, but for their views and where their type has none.
     pub fn emitted_bytes(&self) -> usize {
-        2 * self.columns.len() * self.groups() * size_of::<u128>()
+        let pools = self.columns.iter().filter_map(|column| column.text.as_ref());
+        let copied = pools.filter(|pool| !pool.has_views()).map(TextPool::bytes);
+        2 * self.columns.len() * self.groups() * size_of::<u128>() + copied.sum::<usize>()
+    }
+
+    /// Makes room for so many groups.
+    pub fn reserve(&mut self, groups: usize) {
+        self.group_table.reserve(groups);
+        let pools = self.columns.iter_mut().filter_map(|column| column.text.as_mut());
+        pools.for_each(|pool| pool.reserve(groups));
     }
 
     /// Takes in the keys of the next `rows` rows, which `assign` then gives numbers.
     pub fn prepare(&mut self, keys: &[ArrayRef], rows: usize) -> Result<()> {
-        for ((column, integers), key) in self.columns.iter_mut().zip(&mut self.scratch).zip(keys) {
+        self.prepare_hashed(keys, &[], rows)
+    }
+
+    /// The same, with the hashes of the rows' strings by column, as `text_hashes` of other keys has told them, or none.
+    pub fn prepare_hashed(&mut self, keys: &[ArrayRef], hashes: &[Option<&[u32]>], rows: usize) -> Result<()> {
+        for (at, ((column, integers), key)) in self.columns.iter_mut().zip(&mut self.scratch).zip(keys).enumerate() {
             integers.clear();
             match &mut column.text {
-                Some(pool) => pool.ids(key.as_string_view(), integers),
+                Some(pool) => pool.ids(key, hashes.get(at).copied().flatten(), integers),
                 None => append_integer_keys(key, integers)?,
             }
         }
@@ -156,42 +169,94 @@ impl GroupKeys {
         self.group_table.growth_bytes(&self.scratch)
     }
 
-    /// The key columns, one row a group, in the order of group numbers.
-    pub fn emit(&self) -> Result<Vec<ArrayRef>> {
-        let masks: Option<Vec<i64>> =
-            matches!(self.nulls, Nulls::Mask).then(|| self.group_table.integer(self.columns.len()).collect());
+    /// The hashes of the groups' strings, by column.
+    pub fn text_hashes(&self) -> Vec<Option<Vec<u32>>> {
         let null = self.group_table.null();
+        let columns = self.columns.iter().enumerate().map(|(at, column)| {
+            let by_id = column.text.as_ref()?.hashes();
+            let ids = self.group_table.integers(at, None);
+            let mut hashes: Vec<u32> = ids
+                .into_iter()
+                .map(|id| by_id.get(id as usize).copied().unwrap_or(0))
+                .collect();
+            if let Some(null) = null {
+                hashes[null] = 0;
+            }
+            if matches!(self.nulls, Nulls::Mask) {
+                let masks = self.group_table.integers(self.columns.len(), None);
+                let nulls = hashes.iter_mut().zip(masks).filter(|(_, mask)| mask >> at & 1 == 1);
+                nulls.for_each(|(hash, _)| *hash = 0);
+            }
+            Some(hashes)
+        });
+        columns.collect()
+    }
+
+    /// A hash of each group's key, the same in all tables; `texts` are the hashes of strings.
+    pub fn hashes(&self, texts: &[Option<Vec<u32>>]) -> Vec<u64> {
+        let mut hashes = vec![HASH_SEED; self.groups()];
+        for (at, text) in texts.iter().enumerate() {
+            match text {
+                Some(text) => mix_all(&mut hashes, text.iter().map(|&hash| i64::from(hash))),
+                None => mix_all(&mut hashes, self.group_table.integers(at, None).into_iter()),
+            }
+        }
+        if matches!(self.nulls, Nulls::Mask) {
+            mix_all(
+                &mut hashes,
+                self.group_table.integers(self.columns.len(), None).into_iter(),
+            );
+        }
+        // Of one key that may be NULL: that of the group without one lies apart, and holds anything.
+        if let Some(null) = self.group_table.null() {
+            hashes[null] = HASH_SEED;
+        }
+        hashes
+    }
+
+    /// The key columns, one row a group, in the order of group numbers or in another one. Of strings they are no longer here
+    /// then: the groups are to be forgotten.
+    pub fn emit(&mut self, order: Option<&[u32]>) -> Result<Vec<ArrayRef>> {
+        let masks = matches!(self.nulls, Nulls::Mask).then(|| self.group_table.integers(self.columns.len(), order));
+        let null = self.group_table.null();
+        let null = null.map(|null| match order {
+            Some(order) => order.iter().position(|&group| group as usize == null),
+            None => Some(null),
+        });
         let mut arrays = vec![];
-        for (at, column) in self.columns.iter().enumerate() {
-            let valid = |group: usize| match &masks {
-                Some(masks) => masks[group] >> at & 1 == 0,
-                None => null != Some(group),
+        for (at, column) in self.columns.iter_mut().enumerate() {
+            let valid = |row: usize| match &masks {
+                Some(masks) => masks[row] >> at & 1 == 0,
+                None => null != Some(Some(row)),
             };
-            arrays.push(match &column.text {
-                Some(pool) => {
-                    let ids = self
-                        .group_table
-                        .integer(at)
-                        .enumerate()
-                        .map(|(group, id)| valid(group).then_some(id));
-                    pool.strings(ids)?
-                }
-                None => {
-                    let integers: Vec<i64> = self.group_table.integer(at).collect();
-                    let may_be_null = masks.is_some() || null.is_some();
-                    let nulls = may_be_null.then(|| (0..integers.len()).map(valid).collect::<NullBuffer>());
-                    from_integer_keys(&integers, nulls.filter(|n| n.null_count() > 0), &column.data_type)?
-                }
+            let integers = self.group_table.integers(at, order);
+            let may_be_null = masks.is_some() || null.is_some();
+            let nulls = may_be_null.then(|| (0..integers.len()).map(valid).collect::<NullBuffer>());
+            let nulls = nulls.filter(|n| n.null_count() > 0);
+            arrays.push(match &mut column.text {
+                Some(pool) => pool.strings(integers.into_iter().map(|id| id as u32).collect(), nulls)?,
+                None => from_integer_keys(&integers, nulls, &column.data_type)?,
             });
         }
         Ok(arrays)
     }
 }
 
+/// Other than what the tables begin with, whose slots would lie together for groups of one share.
+const HASH_SEED: u64 = 0x2545_F491_4F6C_DD1D;
+
+fn mix_all(hashes: &mut [u64], integers: impl Iterator<Item = i64>) {
+    for (hash, integer) in hashes.iter_mut().zip(integers) {
+        let mixed = (*hash ^ integer as u64).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        *hash = mixed ^ mixed >> 29;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Int32Array, StringViewArray};
+    use crate::gather::pick;
+    use arrow::array::{AsArray, BinaryArray, Int32Array, StringViewArray, UInt32Array};
     use arrow::datatypes::Int32Type;
     use rand::{Rng, SeedableRng, rngs::StdRng};
     use std::collections::HashMap;
@@ -200,6 +265,7 @@ mod tests {
     fn value(column: &ArrayRef, row: usize) -> Option<String> {
         column.is_valid(row).then(|| match column.data_type() {
             DataType::Int32 => column.as_primitive::<Int32Type>().value(row).to_string(),
+            DataType::Binary => String::from_utf8(column.as_binary::<i32>().value(row).to_vec()).unwrap(),
             _ => column.as_string_view().value(row).to_string(),
         })
     }
@@ -210,22 +276,23 @@ mod tests {
         println!("seed {seed}");
         let mut rng = StdRng::seed_from_u64(seed);
         for _ in 0..300 {
-            let are_text: Vec<bool> = (0..rng.random_range(1..4)).map(|_| rng.random()).collect();
-            let types = are_text
-                .iter()
-                .map(|text| if *text { DataType::Utf8View } else { DataType::Int32 });
+            let types = (0..rng.random_range(1..4)).map(|_| match rng.random_range(0..4) {
+                0 => DataType::Binary,
+                1 => DataType::Int32,
+                _ => DataType::Utf8View,
+            });
             let types: Vec<DataType> = types.collect();
             let (nullable, span) = (rng.random(), [2, 100, 1 << 30][rng.random_range(0..3)]);
             let mut keys = GroupKeys::new(&types, nullable, rng.random());
             let mut reference: HashMap<Vec<Option<String>>, usize> = HashMap::new();
-            let mut numbers = vec![];
+            let (mut numbers, mut last): (Vec<usize>, Vec<ArrayRef>) = (vec![], vec![]);
             for _ in 0..rng.random_range(0..6) {
                 if rng.random_ratio(1, 6) {
                     keys.clear();
                     reference.clear();
                 }
                 let (rows, nulls) = (rng.random_range(0..300), [0.0, 0.2, 1.0][rng.random_range(0..3)]);
-                let columns = are_text.iter().map(|text| -> ArrayRef {
+                let columns = types.iter().map(|data_type| -> ArrayRef {
                     let integers = (0..rows).map(|_| {
                         let is_null = nullable && rng.random_bool(nulls);
                         (!is_null).then(|| rng.random_range(-span..span))
@@ -233,12 +300,23 @@ mod tests {
                     let integers: Int32Array = integers.collect();
                     let named =
                         |integer| format!("{}{integer}", if integer % 2 == 0 { "" } else { "no short string " });
-                    match text {
-                        true => Arc::new(integers.iter().map(|own| own.map(named)).collect::<StringViewArray>()),
-                        false => Arc::new(integers),
+                    let texts = || integers.iter().map(|own| own.map(named));
+                    match data_type {
+                        DataType::Utf8View => Arc::new(texts().collect::<StringViewArray>()),
+                        DataType::Binary => Arc::new(texts().collect::<BinaryArray>()),
+                        _ => Arc::new(integers),
                     }
                 });
-                let columns: Vec<ArrayRef> = columns.collect();
+                let mut columns: Vec<ArrayRef> = columns.collect();
+                // Rows of the arrays before, whose buffers they share.
+                if rng.random() && !last.is_empty() {
+                    let of_last = last[0].len() as u32;
+                    let picked = (0..rows).filter(|_| of_last > 0).map(|_| rng.random_range(0..of_last));
+                    let picked: UInt32Array = picked.map(Some).collect();
+                    columns = last.iter().map(|column| pick(column, &picked).unwrap()).collect();
+                }
+                let rows = columns[0].len();
+                last.clone_from(&columns);
                 keys.prepare(&columns, rows).unwrap();
                 keys.assign(&mut numbers);
                 assert_eq!(numbers.len(), rows, "seed {seed}");
@@ -249,7 +327,7 @@ mod tests {
                 }
             }
             assert_eq!(keys.groups(), reference.len(), "seed {seed}");
-            let emitted = keys.emit().unwrap();
+            let emitted = keys.emit(None).unwrap();
             for (key, number) in reference {
                 let found: Vec<_> = emitted.iter().map(|column| value(column, number)).collect();
                 assert_eq!(found, key, "seed {seed}");

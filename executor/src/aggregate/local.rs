@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, new_null_array};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, UInt32Array, new_null_array};
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
@@ -13,8 +13,10 @@ use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_plan::PhysicalExpr;
 
 use super::accumulators::{Accumulator, OwnAggregate};
+use super::buckets::Buckets;
 use super::keys::GroupKeys;
 use super::spec::{GroupSpec, gathers_rows};
+use crate::gather::pick;
 use crate::memory_size::array_bytes;
 
 /// What an accumulator keeps in its arrays for each group, at most; strings and lists are apart from these.
@@ -28,6 +30,8 @@ pub struct Local {
     numbers: Vec<usize>,
     /// Groups for which the states have room: beyond them their arrays double.
     room: usize,
+    /// Groups are put by in the order of their buckets.
+    ordered: bool,
     reservation: MemoryReservation,
 }
 
@@ -42,8 +46,16 @@ pub struct Partial {
     pub keys: Vec<ArrayRef>,
     pub states: Vec<Vec<ArrayRef>>,
     pub groups: usize,
+    pub order: Option<Ordered>,
     /// Of just what keys and states hold.
     pub reservation: MemoryReservation,
+}
+
+/// What is known of groups that lie in the order of their buckets.
+pub struct Ordered {
+    pub buckets: Buckets,
+    /// The hashes of strings, by key column.
+    pub hashes: Vec<Option<Vec<u32>>>,
 }
 
 impl Partial {
@@ -60,13 +72,26 @@ impl Partial {
             keys,
             states,
             groups,
+            order: None,
             reservation,
         })
     }
+
+    pub fn ordered(mut self, order: Option<Ordered>) -> Result<Self> {
+        if let Some(Ordered { hashes, .. }) = &order {
+            let bytes = hashes.iter().flatten().map(|hashes| size_of_val(&hashes[..]));
+            self.reservation.try_grow(bytes.sum())?;
+        }
+        self.order = order;
+        Ok(self)
+    }
 }
 
+/// The columns of keys and of states, and what is known of their order.
+pub type Emitted = (Vec<ArrayRef>, Vec<Vec<ArrayRef>>, Option<Ordered>);
+
 impl Local {
-    /// `small`: it is to stay in a core's cache.
+    /// `small`: it is to stay in a core's cache, and is put by when it is full.
     pub fn new(spec: Arc<GroupSpec>, small: bool, reservation: MemoryReservation) -> Result<Self> {
         let mut accumulators = vec![];
         let mut aggregates = vec![];
@@ -82,6 +107,7 @@ impl Local {
         }
         let keys = (!spec.keys.is_empty()).then(|| spec.group_keys(small));
         Ok(Self {
+            ordered: small && keys.is_some() && !spec.is_shared_by_value(),
             spec,
             keys,
             accumulators,
@@ -195,18 +221,13 @@ impl Local {
         let groups = self.groups();
         let partial_bytes = self.reservation.new_empty();
         partial_bytes.try_grow(self.emitted_bytes())?;
-        let states = self.states(groups)?;
-        let keys = match &mut self.keys {
-            Some(keys) => {
-                let emitted = keys.emit()?;
-                keys.clear();
-                emitted
-            }
-            None => vec![],
-        };
+        let (keys, states, order) = self.emit(groups)?;
+        if let Some(keys) = &mut self.keys {
+            keys.clear();
+        }
         self.accumulators.iter_mut().for_each(Accumulator::clear);
         self.reservation.try_resize(self.bytes())?;
-        Partial::new(keys, states, groups, partial_bytes)
+        Partial::new(keys, states, groups, partial_bytes)?.ordered(order)
     }
 
     pub fn finish(mut self) -> Result<Partial> {
@@ -216,11 +237,20 @@ impl Local {
         }
         // Columns are made of the keys and states while these are still there.
         self.reservation.try_grow(self.emitted_bytes())?;
-        let states = self.states(groups)?;
-        let keys = self.keys.as_ref().map_or(Ok(vec![]), GroupKeys::emit)?;
+        let (keys, states, order) = self.emit(groups)?;
         let reservation = self.reservation.take();
         drop(self);
-        Partial::new(keys, states, groups, reservation)
+        Partial::new(keys, states, groups, reservation)?.ordered(order)
+    }
+
+    /// Of all groups. Nothing is left of their keys then.
+    fn emit(&mut self, groups: usize) -> Result<Emitted> {
+        let states = self.states(groups)?;
+        match &mut self.keys {
+            None => Ok((vec![], states, None)),
+            Some(keys) if self.ordered => ordered(keys, states),
+            Some(keys) => Ok((keys.emit(None)?, states, None)),
+        }
     }
 
     fn states(&mut self, groups: usize) -> Result<Vec<Vec<ArrayRef>>> {
@@ -240,7 +270,12 @@ impl Local {
             Aggregate::Own(own) => own.state_bytes(groups),
             Aggregate::Foreign(_) => 0,
         });
-        keys + own.sum::<usize>() + self.foreign_copies()
+        // What orders the groups, and the columns once more, one after the other.
+        let order = match self.ordered {
+            true => groups * (size_of::<u64>() + size_of::<u128>() + (1 + self.spec.keys.len()) * size_of::<u32>()),
+            false => 0,
+        };
+        keys + own.sum::<usize>() + self.foreign_copies() + order
     }
 
     /// Bytes that the states of accumulators take besides these: those that gather rows count them already.
@@ -252,6 +287,21 @@ impl Local {
         });
         copies.sum()
     }
+}
+
+/// Groups in the order of their buckets.
+pub fn ordered(keys: &mut GroupKeys, mut states: Vec<Vec<ArrayRef>>) -> Result<Emitted> {
+    let mut hashes = keys.text_hashes();
+    let (buckets, order) = Buckets::of(&keys.hashes(&hashes));
+    for hashes in hashes.iter_mut().flatten() {
+        *hashes = order.iter().map(|&group| hashes[group as usize]).collect();
+    }
+    let emitted = keys.emit(Some(&order))?;
+    let order = UInt32Array::from(order);
+    for state in states.iter_mut().flatten() {
+        *state = pick(state, &order)?;
+    }
+    Ok((emitted, states, Some(Ordered { buckets, hashes })))
 }
 
 /// The arguments, then the sort keys.

@@ -1,8 +1,9 @@
 //! Grouping on the CPU: the plan node (`exec`) and what it computes (`spec`), what is known without it (`known`), what one partition gathers (`local`), what all have gathered and who merges
-//! it (`gathered`, `shares`, `merge`), the groups of other grouping sets (`sets`), group keys to group numbers (`keys`, `group_table`, `text`), and the accumulators that beat
+//! it (`gathered`, `buckets`, `shares`, `merge`), the groups of other grouping sets (`sets`), group keys to group numbers (`keys`, `group_table`, `text`), and the accumulators that beat
 //! DataFusion's (`accumulators`; `shifted`: of sums with a constant).
 
 mod accumulators;
+mod buckets;
 mod exec;
 mod gathered;
 mod group_table;

@@ -13,8 +13,9 @@ use datafusion::common::{Result, internal_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::EmitTo;
 
+use super::buckets::Buckets;
 use super::keys::GroupKeys;
-use super::local::{Local, Partial};
+use super::local::{Local, Ordered, Partial, ordered};
 use super::spec::{GroupSpec, GroupingSet};
 use crate::keys::from_integer_keys;
 
@@ -32,6 +33,7 @@ pub async fn of_all_sets(
     let [first, others @ ..] = sets.as_slice() else {
         return internal_err!("grouping by no set");
     };
+    let in_order = finest.iter().all(|partial| partial.order.is_some());
     // From the finest on: what a set is put together from is there.
     let mut made: Vec<(&GroupingSet, Vec<Partial>)> = vec![(*first, finest)];
     for set in others {
@@ -40,7 +42,7 @@ pub async fn of_all_sets(
         let Some((_, from)) = fine_enough.min_by_key(|(_, partials)| groups(partials)) else {
             return internal_err!("no groups by all keys of the grouping sets");
         };
-        let own = put_together(spec, set, from, reservation).await?;
+        let own = put_together(spec, set, from, in_order, reservation).await?;
         made.push((*set, vec![own]));
     }
     let numbers = spec.schema.field(spec.keys.len()).data_type();
@@ -54,11 +56,12 @@ pub async fn of_all_sets(
     numbered.collect()
 }
 
-/// The groups of one set, put together from finer ones.
+/// The groups of one set, put together from finer ones; in the order of their buckets if the finest are.
 async fn put_together(
     spec: &Arc<GroupSpec>,
     set: &GroupingSet,
     finer: &[Partial],
+    in_order: bool,
     reservation: &MemoryReservation,
 ) -> Result<Partial> {
     let fields = spec.schema.fields()[..spec.keys.len()].iter().zip(&set.has);
@@ -68,7 +71,7 @@ async fn put_together(
         .map(|at| spec.schema.field(*at).data_type().clone())
         .collect();
     if own.is_empty() && finer.iter().all(|partial| partial.groups == 0) {
-        return of_no_rows(spec, reservation);
+        return of_no_rows(spec, reservation)?.ordered(in_order.then(|| of_one(spec)));
     }
     let nullable = own.iter().any(|at| spec.schema.field(*at).is_nullable());
     let mut table = (!own.is_empty()).then(|| GroupKeys::new(&types, nullable, false));
@@ -84,7 +87,12 @@ async fn put_together(
             match &mut table {
                 Some(table) => {
                     let keys = own.iter().map(|at| partial.keys[*at].slice(start, count));
-                    table.prepare(&keys.collect::<Vec<ArrayRef>>(), count)?;
+                    let hashes = own.iter().map(|at| {
+                        let hashes = partial.order.as_ref()?.hashes.get(*at)?.as_ref()?;
+                        Some(&hashes[start..start + count])
+                    });
+                    let hashes: Vec<Option<&[u32]>> = hashes.collect();
+                    table.prepare_hashed(&keys.collect::<Vec<ArrayRef>>(), &hashes, count)?;
                     table.assign(&mut numbers);
                 }
                 None => {
@@ -105,14 +113,35 @@ async fn put_together(
         .iter_mut()
         .map(|accumulator| accumulator.state(EmitTo::All));
     let states = states.collect::<Result<Vec<_>>>()?;
-    let mut own = table.as_ref().map_or(Ok(vec![]), GroupKeys::emit)?.into_iter();
+    let (emitted, states, order) = match &mut table {
+        Some(table) if in_order => ordered(table, states)?,
+        Some(table) => (table.emit(None)?, states, None),
+        None => (vec![], states, in_order.then(|| of_one(spec))),
+    };
+    let mut emitted = emitted.into_iter();
+    let order = order.map(|Ordered { buckets, hashes }| {
+        let mut own = hashes.into_iter();
+        let hashes = set.has.iter().map(|has| if *has { own.next().flatten() } else { None });
+        Ordered {
+            buckets,
+            hashes: hashes.collect(),
+        }
+    });
     let keys = fields.map(|(field, has)| match has {
-        true => own.next(),
+        true => emitted.next(),
         false => Some(new_null_array(field.data_type(), groups)),
     });
     match keys.collect::<Option<Vec<ArrayRef>>>() {
-        Some(keys) => Partial::new(keys, states, groups, held),
+        Some(keys) => Partial::new(keys, states, groups, held)?.ordered(order),
         None => internal_err!("a grouping set lacks one of its keys"),
+    }
+}
+
+/// The order of one group without keys.
+fn of_one(spec: &GroupSpec) -> Ordered {
+    Ordered {
+        buckets: Buckets::of(&[0]).0,
+        hashes: spec.keys.iter().map(|_| None).collect(),
     }
 }
 

@@ -7,6 +7,7 @@ use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_plan::PhysicalExpr;
 
 use super::keys::{GroupKeys, is_supported};
+use crate::keys::is_integer_key;
 
 /// What is grouped and aggregated, apart from the input.
 #[derive(Debug, Clone)]
@@ -65,6 +66,11 @@ impl GroupSpec {
             || is_supported(self.schema.field(self.keys.len()).data_type())
                 && self.sets.iter().any(GroupingSet::has_all)
                 && !self.aggregates.iter().any(|aggregate| gathers_rows(aggregate))
+    }
+
+    /// Whether groups are shared out by ranges of the only key's values; others are by a hash of their keys.
+    pub(super) fn is_shared_by_value(&self) -> bool {
+        self.keys.len() == 1 && self.sets.is_empty() && is_integer_key(self.schema.field(0).data_type())
     }
 
     /// A table of the groups by all keys; `small` where it is not to take more than a core's cache.

@@ -25,8 +25,8 @@ use crate::aggregate::GroupExec;
 
 const KEYS: usize = 3;
 
-fn batch(rng: &mut StdRng, schema: &SchemaRef, span: i32) -> RecordBatch {
-    let rows = rng.random_range(0..40);
+fn batch(rng: &mut StdRng, schema: &SchemaRef, span: i32, rows_max: i32) -> RecordBatch {
+    let rows = rng.random_range(0..rows_max);
     let mut key = |_| rng.random_bool(0.9).then(|| rng.random_range(0..span));
     let (a, b): (Int32Array, Int32Array) = ((0..rows).map(&mut key).collect(), (0..rows).map(&mut key).collect());
     let texts = (0..rows)
@@ -64,6 +64,16 @@ async fn rows(plan: Arc<dyn ExecutionPlan>) -> Vec<Vec<String>> {
 
 #[tokio::test]
 async fn as_row_by_row() {
+    compared(150, 40, None).await;
+}
+
+/// Tables are put by when they are full, and what they hold is merged by shares.
+#[tokio::test]
+async fn as_row_by_row_where_groups_are_many() {
+    compared(12, 30_000, Some(1 << 20)).await;
+}
+
+async fn compared(rounds: usize, rows_max: i32, estimate: Option<usize>) {
     let seed = rand::random();
     println!("seed {seed}");
     let mut rng = StdRng::seed_from_u64(seed);
@@ -73,12 +83,13 @@ async fn as_row_by_row() {
         Field::new("c", DataType::Int32, true),
         Field::new("v", DataType::Int64, true),
     ]));
-    for round in 0..150 {
+    for round in 0..rounds {
         let span = [2, 5, 1000][round % 3];
+        let only_all_keys = round % 4 == 3;
         let partitions: Vec<Vec<RecordBatch>> = (0..rng.random_range(1..4))
             .map(|_| {
                 (0..rng.random_range(0..4))
-                    .map(|_| batch(&mut rng, &schema, span))
+                    .map(|_| batch(&mut rng, &schema, span, rows_max))
                     .collect()
             })
             .collect();
@@ -91,12 +102,11 @@ async fn as_row_by_row() {
         let column = |name: &str| (col(name, &schema).unwrap(), name.to_string());
         let null = |data_type: &DataType| (lit(ScalarValue::try_from(data_type).unwrap()), "null".to_string());
         let types = [DataType::Int32, DataType::Utf8View, DataType::Int32];
-        let group_by = PhysicalGroupBy::new(
-            vec![column("a"), column("b"), column("c")],
-            types.iter().map(null).collect(),
-            nulls.clone(),
-            true,
-        );
+        let keys = vec![column("a"), column("b"), column("c")];
+        let group_by = match only_all_keys {
+            true => PhysicalGroupBy::new_single(keys),
+            false => PhysicalGroupBy::new(keys, types.iter().map(null).collect(), nulls.clone(), true),
+        };
         let value = col("v", &schema).unwrap();
         let double = cast(Arc::clone(&value), &schema, DataType::Float64).unwrap();
         let functions = [
@@ -138,6 +148,9 @@ async fn as_row_by_row() {
             let number = nulls.iter().fold(0, |bits, null| bits << 1 | u64::from(*null)) | alike << KEYS;
             sets.push(GroupingSet { has, number });
         }
+        if only_all_keys {
+            sets.clear();
+        }
         let spec = GroupSpec {
             keys: group_by.expr().to_vec(),
             aggregates,
@@ -148,9 +161,14 @@ async fn as_row_by_row() {
         };
         assert!(spec.is_supported());
         let expected = rows(Arc::new(plain)).await;
-        let own = rows(one(Arc::new(GroupExec::new(input(), spec)))).await;
+        let own = GroupExec::new(input(), spec);
+        let own = match estimate {
+            Some(groups) => own.with_estimate(groups),
+            None => own,
+        };
+        let own = rows(one(Arc::new(own))).await;
         // DataFusion makes no group of no rows here; the group by no key is there all the same.
-        match expected.is_empty() && nulls.iter().any(|nulls| nulls.iter().all(|null| *null)) {
+        match expected.is_empty() && !only_all_keys && nulls.iter().any(|nulls| nulls.iter().all(|null| *null)) {
             true => assert!(
                 own.iter().all(|row| row[..KEYS].iter().all(|key| key == "NULL")),
                 "seed {seed}"

@@ -8,6 +8,7 @@
 
 mod ast;
 mod classes;
+mod extent;
 mod flags;
 mod functions;
 mod operator;
@@ -22,12 +23,10 @@ pub(crate) use operator::operator;
 
 use crate::pg::error::Result;
 use ast::RegexNode;
+use extent::Extent;
 use flags::invalid;
-use parking_lot::Mutex;
 use regex_automata::dfa::onepass;
-use regex_automata::nfa::thompson;
-use regex_automata::nfa::thompson::pikevm::{self, PikeVM};
-use regex_automata::{Anchored, Input, MatchKind, meta};
+use regex_automata::{Input, meta};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -49,13 +48,7 @@ enum Engine {
     /// The first match is the wanted one.
     First(meta::Regex),
     /// The first match tells where to look for the wanted one.
-    Extent {
-        first: meta::Regex,
-        all: Box<PikeVM>,
-        /// What a search needs, from the last one.
-        cache: Box<Mutex<Option<pikevm::Cache>>>,
-        shortest: bool,
-    },
+    Extent(Box<Extent>),
     Back(Box<fancy_regex::Regex>),
 }
 
@@ -122,23 +115,15 @@ impl Pattern {
             });
         }
         let shortest = read.node.is_greedy() == Some(false);
-        let all = PikeVM::builder()
-            .configure(PikeVM::config().match_kind(MatchKind::All))
-            .thompson(thompson::Config::new().nfa_size_limit(Some(SIZE_MAX)))
-            .build(&text)
-            .map_err(|_| complex())?;
-        let engine = Engine::Extent {
-            first,
-            all: Box::new(all),
-            cache: Box::default(),
-            shortest,
-        };
+        let extent = Extent::new(first, &text, shortest).ok_or_else(complex)?;
+        let engine = Engine::Extent(Box::new(extent));
         Ok(Pattern { engine, groups })
     }
 
     pub(crate) fn is_match(&self, text: &str) -> Result<bool> {
         match &self.engine {
-            Engine::First(first) | Engine::Extent { first, .. } => Ok(first.is_match(text)),
+            Engine::First(first) => Ok(first.is_match(text)),
+            Engine::Extent(extent) => Ok(extent.is_match(text)),
             Engine::Back(back) => back
                 .is_match(text)
                 .map_err(|_| invalid("regular expression is too complex")),
@@ -153,31 +138,7 @@ impl Pattern {
                 first.search_captures(&Input::new(text).range(from..), &mut found);
                 Ok(spans(&found))
             }
-            Engine::Extent {
-                first,
-                all,
-                cache,
-                shortest,
-            } => {
-                let Some(start) = first.search(&Input::new(text).range(from..)).map(|found| found.start()) else {
-                    return Ok(None);
-                };
-                let kept = cache.lock().take();
-                let mut own = kept.unwrap_or_else(|| all.create_cache());
-                let mut found = all.create_captures();
-                let here = Input::new(text).range(start..).anchored(Anchored::Yes);
-                if *shortest {
-                    all.search(&mut own, &here.clone().earliest(true), &mut found);
-                    let Some(end) = found.get_match().map(|found| found.end()) else {
-                        return Ok(None);
-                    };
-                    all.search(&mut own, &here.range(start..end), &mut found);
-                } else {
-                    all.search(&mut own, &here, &mut found);
-                }
-                *cache.lock() = Some(own);
-                Ok(spans(&found))
-            }
+            Engine::Extent(extent) => Ok(extent.find(text, from)),
             Engine::Back(back) => {
                 let found = back
                     .captures_from_pos(text, from)
