@@ -158,7 +158,7 @@ async fn try_run(
     let (compiled, streamed) = match form_of(&forms) {
         Ok(form) => form,
         Err(why) => {
-            let Some(given) = given::forms(plan, top, kept, wished, context).await? else {
+            let Some(given) = given::forms(plan, top, kept, context).await? else {
                 return Ok(Err(Some(why)));
             };
             forms = match options.count_rows {

@@ -19,6 +19,7 @@ use tenon_storage::{MemoryBudget, SqlType, TableVersion, table_of_rows};
 use super::compile::expected;
 use super::compiled::Compiled;
 use super::counted::address;
+use super::exec::OffloadExec;
 use super::fragment::Sizes;
 use super::join;
 use super::kept::Kept;
@@ -31,7 +32,7 @@ use crate::scan::ScanExec;
 const ROWS_MAX: usize = 1 << 18;
 /// Bytes of these, which are kept.
 const BYTES_MAX: usize = 16 << 20;
-/// Where the device is to pay, the inputs read so many times fewer rows than all of the plan.
+/// The CPU reads so many times fewer rows for them than the plan has.
 const READS_FEWER: u64 = 8;
 /// Nodes whose rows others share, or that are of a round of a recursive query.
 const SHARED: [&str; 3] = ["MaterializedExec", "ScalarSubqueryExec", "WorkTableExec"];
@@ -73,13 +74,11 @@ pub enum Tried {
     Known(Arc<Given>),
 }
 
-/// Forms of a plan that has none, with rows that the CPU makes for it; None: it has none with such, either. `wished`: whether it
-/// is to run on the device if it can.
+/// Forms of a plan that has none, with rows that the CPU makes for it; None: it has none with such, either.
 pub async fn forms(
     plan: &Arc<dyn ExecutionPlan>,
     top: Option<&Top>,
     kept: &Kept,
-    wished: bool,
     context: &Arc<TaskContext>,
 ) -> Result<Option<Arc<Kept>>> {
     let known = match &*kept.given.lock() {
@@ -95,23 +94,18 @@ pub async fn forms(
         Some(given) => given.inputs.clone(),
         None => {
             let mut inputs = vec![];
-            find(plan, &mut inputs);
-            // Before rows are made it is seen whether they would help.
-            let none = vec![vec![]; inputs.len()];
-            let with_none = Sizes {
-                given: Some(Arc::new(tables(&inputs, &none)?)),
-                ..Sizes::default()
-            };
-            if inputs.is_empty() || Compiled::of(plan, top, &with_none).is_err() {
+            find(plan, &mut inputs)?;
+            if inputs.is_empty() || Compiled::of(plan, top, &with_none(&inputs)?).is_err() {
+                return useless();
+            }
+            // The CPU reads little for them: it knows nothing of what joins around them leave out.
+            let reads: u64 = inputs.iter().map(rows_read_by_cpu).sum();
+            if reads.saturating_mul(READS_FEWER) > scanned_rows(plan) {
                 return useless();
             }
             inputs
         }
     };
-    let reads: u64 = inputs.iter().map(scanned_rows).sum();
-    if !wished && reads.saturating_mul(READS_FEWER) > scanned_rows(plan) {
-        return Ok(None);
-    }
     let mut rows = vec![];
     for input in &inputs {
         match made(input, context).await {
@@ -173,20 +167,31 @@ fn tables(inputs: &[Arc<dyn ExecutionPlan>], rows: &[Vec<RecordBatch>]) -> Resul
     Ok(GivenRows(tables.collect::<Result<_>>()?))
 }
 
-/// The small sides of joins that have no device form.
-fn find(plan: &Arc<dyn ExecutionPlan>, found: &mut Vec<Arc<dyn ExecutionPlan>>) {
+/// The small sides of joins that have no device form, and of these the innermost with which what is around them has one.
+fn find(plan: &Arc<dyn ExecutionPlan>, found: &mut Vec<Arc<dyn ExecutionPlan>>) -> Result<()> {
     let Some(own) = plan.downcast_ref::<JoinExec>() else {
-        plan.children().into_iter().for_each(|child| find(child, found));
-        return;
+        return plan.children().into_iter().try_for_each(|child| find(child, found));
     };
-    let (build, has_form, probe) = join::sides(own);
-    let is_small = || expected(build).is_some_and(|rows| rows <= ROWS_MAX as u64);
-    match has_form {
-        true => {}
-        false if is_small() && is_apart(build) => found.push(Arc::clone(build)),
-        false => find(build, found),
+    let (build, probe) = join::sides(own);
+    if !join::has_form(own, &Sizes::default()) {
+        let before = found.len();
+        find(build, found)?;
+        let is_small = || expected(build).is_some_and(|rows| rows <= ROWS_MAX as u64);
+        let helps = found.len() > before && join::has_form(own, &with_none(&found[before..])?);
+        if !helps && is_small() && is_apart(build) {
+            found.truncate(before);
+            found.push(Arc::clone(build));
+        }
     }
-    find(probe, found);
+    find(probe, found)
+}
+
+/// These inputs as if they had no rows: before rows are made it is seen whether they would help.
+fn with_none(inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Sizes> {
+    Ok(Sizes {
+        given: Some(Arc::new(tables(inputs, &vec![vec![]; inputs.len()])?)),
+        ..Sizes::default()
+    })
 }
 
 /// Whether a part of a plan can run alone.
@@ -205,4 +210,13 @@ fn is_apart(plan: &Arc<dyn ExecutionPlan>) -> bool {
 pub fn scanned_rows(plan: &Arc<dyn ExecutionPlan>) -> u64 {
     let own = plan.downcast_ref::<ScanExec>().map_or(0, |scan| scan.table().rows());
     own + plan.children().into_iter().map(scanned_rows).sum::<u64>()
+}
+
+/// The same, but for what fragments of their own may read.
+fn rows_read_by_cpu(plan: &Arc<dyn ExecutionPlan>) -> u64 {
+    match plan.downcast_ref::<ScanExec>() {
+        Some(scan) => scan.table().rows(),
+        None if plan.is::<OffloadExec>() => 0,
+        None => plan.children().into_iter().map(rows_read_by_cpu).sum(),
+    }
 }

@@ -20,7 +20,7 @@ use datafusion::physical_plan::joins::utils::ColumnIndex;
 use super::col::Col;
 use super::compile;
 use super::flow::Flow;
-use super::fragment::{Fragment, Input, Sizes};
+use super::fragment::{self, Fragment, Input};
 use super::made::Made;
 use super::passes::{Passes, joined};
 use crate::codegen::{Given, Translated};
@@ -80,11 +80,15 @@ impl<'a> Sides<'a> {
     }
 }
 
-/// The side of a join that gets a table, whether that has a device form, and the other side.
-pub fn sides(join: &JoinExec) -> (&Arc<dyn ExecutionPlan>, bool, &Arc<dyn ExecutionPlan>) {
+/// The side of a join that gets a table, and the other side.
+pub fn sides(join: &JoinExec) -> (&Arc<dyn ExecutionPlan>, &Arc<dyn ExecutionPlan>) {
     let sides = Sides::of(join);
-    let has_form = Table::build(&mut Fragment::new(Sizes::default()), &sides).is_ok();
-    (sides.build, has_form, sides.probe)
+    (sides.build, sides.probe)
+}
+
+/// Whether the table has a device form.
+pub fn has_form(join: &JoinExec, sizes: &fragment::Sizes) -> bool {
+    Table::build(&mut Fragment::new(sizes.clone()), &Sides::of(join)).is_ok()
 }
 
 pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {
