@@ -47,7 +47,6 @@ use crate::pg::identity::Acting;
 use crate::pg::parse::width;
 use crate::pg::planning;
 use crate::pg::rewrite::with_operators;
-use crate::pg::semantics::resolve::of_set_operations;
 use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::catalog::TableFunctionArgs;
 use datafusion::catalog::cte_worktable::CteWorkTable;
@@ -166,8 +165,7 @@ impl Binder {
     fn plan_once(&self, statement: ast::Statement, parameters: Vec<Option<FieldRef>>) -> Result<LogicalPlan> {
         let planner = SqlToRel::new_with_options(self, self.parser_options());
         let mut context = PlannerContext::new().with_prepare_param_data_types(parameters);
-        let plan = planner.sql_statement_to_plan_with_context(with_operators(statement), &mut context)?;
-        of_set_operations(plan)
+        planner.sql_statement_to_plan_with_context(with_operators(statement), &mut context)
     }
 
     /// Plans an expression over the columns of `schema`.

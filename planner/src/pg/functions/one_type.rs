@@ -33,12 +33,10 @@ pub(super) fn result_of(name: &str, types: &[DataType]) -> Option<DataType> {
     })
 }
 
-/// Beside a point in time dates and timestamps are such, and dates are timestamps beside one; NULLIF gives what comes first as
-/// it is.
+/// Beside a point in time dates and timestamps are such; NULLIF gives what comes first as it is.
 fn of_moments(name: &str, types: &[DataType]) -> Option<DataType> {
     let is_other = |own: &DataType| *own == DataType::Date32 || *own == STAMP;
-    let latest = [&*STAMPTZ, &STAMP].into_iter().find(|of| types.contains(of));
-    let mixed = latest.is_some_and(|latest| types.iter().any(|own| is_other(own) && own != latest));
+    let mixed = types.iter().any(is_other) && types.contains(&STAMPTZ);
     let known =
         |own: &DataType| is_other(own) || *own == *STAMPTZ || matches!(Class::of(own), Class::Null | Class::Text);
     let first = types
@@ -46,7 +44,7 @@ fn of_moments(name: &str, types: &[DataType]) -> Option<DataType> {
         .filter(|first| name == "nullif" && (is_other(first) || **first == *STAMPTZ));
     match (mixed && types.iter().all(known), first) {
         (_, Some(first)) => types.iter().all(known).then(|| first.clone()),
-        (true, None) => latest.cloned(),
+        (true, None) => Some(STAMPTZ.clone()),
         (false, None) => None,
     }
 }

@@ -5,7 +5,7 @@ use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float32Array, StringViewArray};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Decimal128Type, FieldRef, Float64Type};
+use datafusion::arrow::datatypes::{DataType, FieldRef, Float64Type};
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -33,21 +33,6 @@ pub(crate) fn to_numeric(expr: Expr, own: &DataType) -> Result<Expr> {
     }
 }
 
-/// The largest power of ten that a double holds.
-const TENS_MAX: i8 = 22;
-
-/// Decimals as the doubles that are nearest.
-fn doubles(values: &ArrayRef, scale: i8) -> ArrayRef {
-    let own = values.as_primitive::<Decimal128Type>();
-    let tens = 10f64.powi(scale.into());
-    let double =
-        |unscaled: i128| match unscaled.unsigned_abs() < 1 << f64::MANTISSA_DIGITS && (0..=TENS_MAX).contains(&scale) {
-            true => unscaled as f64 / tens,
-            false => Numeric::of_i128(unscaled, scale).to_f64(),
-        };
-    Arc::new(own.unary::<_, Float64Type>(double))
-}
-
 /// The expression converted to a type of numbers, or to text.
 pub(crate) fn call(expr: Expr, target: SqlType) -> Expr {
     let function = Convert {
@@ -60,19 +45,12 @@ pub(crate) fn call(expr: Expr, target: SqlType) -> Expr {
 /// Whether a cast between these types is `call`'s.
 pub(crate) fn applies(from: &DataType, to: &DataType, target: Option<SqlType>) -> bool {
     let narrow = (from, to) == (&DataType::Float64, &DataType::Float32);
-    // DataFusion divides floats, which is exact where both are.
-    let inexact = match (from, to) {
-        (DataType::Decimal128(precision, scale), DataType::Float64) => *precision > 15 || *scale > TENS_MAX,
-        (DataType::Decimal128(..), _) => true,
-        _ => false,
-    };
     let (from, to) = (Class::of(from), Class::of(to));
     match (from, to) {
         (Class::Numeric, Class::Integer | Class::Decimal | Class::Float | Class::Text) => true,
         (Class::Numeric, Class::Numeric) => matches!(target, Some(SqlType::NumericWide(..))),
         (Class::Integer | Class::Decimal | Class::Float | Class::Null, Class::Numeric) => true,
         (Class::Float, Class::Decimal) => true,
-        (Class::Decimal, Class::Float) => inexact,
         (Class::Float, Class::Float) => narrow,
         _ => false,
     }
@@ -87,9 +65,6 @@ fn as_type(values: &ArrayRef, target: SqlType) -> Result<ArrayRef> {
         return Ok(Arc::new(StringViewArray::from_iter(
             texts.map(|value| value.map(|bytes| Numeric::from_bytes(bytes).to_string())),
         )));
-    }
-    if let (DataType::Decimal128(_, scale), SqlType::Float8) = (values.data_type(), target) {
-        return Ok(doubles(values, *scale));
     }
     match Class::of(values.data_type()) {
         Class::Float if target == SqlType::Float4 => narrowed(values),

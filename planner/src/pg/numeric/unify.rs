@@ -9,7 +9,6 @@ use super::{Class, compare, digits, equal};
 use crate::pg::named;
 use crate::pg::occurring::only_columns;
 use crate::pg::semantics::fields;
-use crate::pg::semantics::zeros::one_zero;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -182,11 +181,6 @@ fn in_list(mut list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
         true => float_of(all.iter().filter_map(|expr| fields::data_type(expr, schema).ok())),
         false => DataType::Float64,
     };
-    let floating = |expr: &Expr| fields::data_type(expr, schema).is_ok_and(|own| own.is_floating());
-    if !floating(all[0]) && all[1..].iter().any(|expr| floating(expr)) {
-        exact_among_floats(all, schema, &float);
-        return Ok(Transformed::yes(Expr::InList(list)));
-    }
     if to_float(all.iter_mut().map(|expr| &mut **expr).collect(), schema, &float) {
         return Ok(Transformed::yes(Expr::InList(list)));
     }
@@ -197,28 +191,6 @@ fn in_list(mut list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
         *expr = keyed(expr, schema)?;
     }
     Ok(Transformed::yes(Expr::InList(list)))
-}
-
-/// An exact number among floats is compared as a double with items that have been made of one type, of which a zero is one.
-fn exact_among_floats(all: Vec<&mut Expr>, schema: &DFSchema, items: &DataType) {
-    for (at, expr) in all.into_iter().enumerate() {
-        let Ok(own) = fields::data_type(expr, schema) else {
-            continue;
-        };
-        let value = std::mem::take(expr);
-        let double = |value| match Class::of(&own) {
-            Class::Numeric => as_float(value),
-            _ => cast(value, DataType::Float64),
-        };
-        *expr = match (at, items) {
-            (0, _) | (_, DataType::Float64) => double(value),
-            _ if own.is_floating() => cast(value, DataType::Float64),
-            _ => cast(narrowed(double(value), items), DataType::Float64),
-        };
-        if at > 0 && own.is_floating() {
-            *expr = one_zero(std::mem::take(expr));
-        }
-    }
 }
 
 /// The key of an exact number or a text.

@@ -29,7 +29,7 @@ pub(super) fn has_zeros(expr: &Expr, schema: &DFSchema) -> bool {
 }
 
 /// The value with one zero for both.
-pub(crate) fn one_zero(expr: Expr) -> Expr {
+pub(super) fn one_zero(expr: Expr) -> Expr {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         Arc::new(ScalarUDF::new_from_impl(OneZero {
             signature: Signature::uniform(1, vec![DataType::Float32, DataType::Float64], Volatility::Immutable),

@@ -1,5 +1,5 @@
 //! Values that become such of another type beside one of it, to which DataFusion has no cast, or another one: networks beside
-//! addresses, dates and timestamps beside points in time, dates beside timestamps.
+//! addresses, dates and timestamps beside points in time.
 
 use super::neighbours::type_of_two;
 use super::{Group, group, known};
@@ -17,8 +17,6 @@ pub(super) fn becomes(own: SqlType, wanted: SqlType) -> bool {
     match wanted {
         SqlType::Inet => own == SqlType::Cidr,
         SqlType::TimestampTz => matches!(own, SqlType::Date | SqlType::Timestamp),
-        // DataFusion would count nanoseconds.
-        SqlType::Timestamp => own == SqlType::Date,
         _ => false,
     }
 }
@@ -31,14 +29,14 @@ pub(super) fn become_of(expr: Expr, own: SqlType, wanted: SqlType) -> Expr {
     }
 }
 
-/// Dates and timestamps beside points in time become such, and dates beside timestamps these.
-pub(crate) fn to_one_moment(exprs: &mut [Expr], types: &[DataType]) {
-    let Some(wanted) = [&*STAMPTZ, &STAMP].into_iter().find(|of| types.contains(of)) else {
+/// Dates and timestamps beside points in time become such.
+pub(crate) fn to_points_in_time(exprs: &mut [Expr], types: &[DataType]) {
+    if !types.contains(&STAMPTZ) {
         return;
-    };
+    }
     for (expr, own) in exprs.iter_mut().zip(types) {
-        if (*own == DataType::Date32 || *own == STAMP) && own != wanted {
-            *expr = times::convert(std::mem::take(expr), wanted);
+        if *own == DataType::Date32 || *own == STAMP {
+            *expr = times::convert(std::mem::take(expr), &STAMPTZ);
         }
     }
 }

@@ -33,13 +33,12 @@ mod rows;
 mod sets;
 mod strings;
 
-pub(crate) use becoming::to_one_moment;
+pub(crate) use becoming::to_points_in_time;
 pub(super) use carried::is_of_any_type;
 pub(crate) use neighbours::common_type;
 pub(super) use neighbours::{LiteralsTakeTypes, resolved};
 pub(crate) use operands::{operands, undefined, undefined_prefix};
 pub(super) use results::of_call;
-pub(crate) use sets::of_set_operations;
 pub(crate) use strings::{is_blank, of_fields, with_type};
 
 use crate::pg::semantics::fields;

@@ -6,17 +6,19 @@ use super::strings::{as_type, is_blank};
 use super::{Group, group, is_unknown, known, known_of, name, typed, undefined};
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
+use crate::pg::functions::network::converted;
 use crate::pg::functions::text;
 use crate::pg::rewrite::displayed_name;
 use crate::pg::types::planner::WRITTEN;
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, JoinType, NullEquality, Result};
 use datafusion::functions::string;
 use datafusion::logical_expr::expr::InSubquery;
 use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection, RecursiveQuery, Union, cast, lit};
 use std::sync::Arc;
 use tenon_storage::SqlType;
+use tenon_storage::network::CIDR;
 
 /// 42883 where `=` takes no value of a subquery's column beside what stands before IN. Beside a `char(n)` the blanks at the
 /// end of a varchar do not count, and beside a float not the digits of a numeric that floats lack.
@@ -58,11 +60,11 @@ pub(super) fn within(mut within: InSubquery, schema: &DFSchema) -> Result<Transf
             within.expr = Box::new(cast(*within.expr, DataType::Float64));
             cast(Expr::Column(column), DataType::Float64)
         }
-        _ if becomes(own, asked) => {
-            *within.expr = become_of(*within.expr, own, asked);
+        (SqlType::Cidr, SqlType::Inet) => {
+            *within.expr = converted(*within.expr, &CIDR);
             return Ok(Transformed::yes(within));
         }
-        _ if becomes(asked, own) => become_of(Expr::Column(column), asked, own),
+        (SqlType::Inet, SqlType::Cidr) => converted(Expr::Column(column), &CIDR),
         _ => return Ok(Transformed::no(within)),
     };
     let value = value.alias(name);
@@ -270,34 +272,6 @@ fn with_type(input: &Arc<LogicalPlan>, column: &Column, of: SqlType) -> Result<O
     });
     let projection = Projection::try_new(exprs.collect(), projection.input.clone())?;
     Ok(Some(Arc::new(LogicalPlan::Projection(projection))))
-}
-
-/// A plan whose INTERSECT and EXCEPT have the types that their values will have: clients are told these before it runs.
-pub(crate) fn of_set_operations(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let mut some = false;
-    plan.apply_with_subqueries(|node| {
-        some |= matches!(node, LogicalPlan::Join(join) if join.null_equality == NullEquality::NullEqualsNull);
-        Ok(match some {
-            true => TreeNodeRecursion::Stop,
-            false => TreeNodeRecursion::Continue,
-        })
-    })?;
-    if !some {
-        return Ok(plan);
-    }
-    let mut changed = false;
-    let plan = plan.transform_up_with_subqueries(|node| {
-        let node = match node {
-            LogicalPlan::Join(join) => blankless(join)?,
-            node => Transformed::no(node),
-        };
-        changed |= node.transformed;
-        match changed {
-            true => Ok(Transformed::yes(node.data.recompute_schema()?)),
-            false => Ok(node),
-        }
-    })?;
-    Ok(plan.data)
 }
 
 fn is_trimmed(expr: &Expr) -> bool {
