@@ -74,7 +74,7 @@ pub fn estimated_bytes(rows: usize, range: Option<(i64, i64)>) -> usize {
 fn direct_entries(rows: usize, range: Option<(i64, i64)>) -> Option<usize> {
     let (min, max) = range?;
     let span = max.wrapping_sub(min) as u64;
-    is_direct(rows, Some(span)).then_some(span as usize + 1)
+    is_direct(rows, Some(span)).then(|| span as usize + 1)
 }
 
 /// Whether the table of so many rows, whose keys lie within `span` of each other, is an array.

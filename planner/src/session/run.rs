@@ -469,12 +469,13 @@ pub(crate) fn columns(
 ) -> Result<DFSchemaRef> {
     let mixes = |expr: &Expr| matches!(expr, Expr::Case(_) | Expr::ScalarFunction(_) | Expr::ScalarSubquery(_));
     let coerces = plan.exists(|node| {
-        // A set operation's networks may become addresses.
+        // A set operation's networks may become addresses, and its left side what the right one is.
         let mut found = match node {
             LogicalPlan::Union(_) => true,
             LogicalPlan::Join(join) if join.null_equality == NullEquality::NullEqualsNull => {
-                let fields = join.left.schema().fields();
-                fields.iter().any(|field| *field.data_type() == CIDR)
+                let (left, right) = (join.left.schema().fields(), join.right.schema().fields());
+                let mut pairs = left.iter().zip(right.iter());
+                pairs.any(|(left, right)| *left.data_type() == CIDR || left.data_type() != right.data_type())
             }
             _ => false,
         };

@@ -131,6 +131,20 @@ impl<'a> Names<'a> {
         Ok(self.find(schema.as_deref(), &last))
     }
 
+    /// An index on columns or expressions of that name: its table, its oid and its own name.
+    pub(crate) fn any_index(&self, name: &ObjectName) -> Result<Option<(&'a Arc<TableVersion>, u32, &'a str)>> {
+        if let Some((table, index)) = self.index(name)? {
+            return Ok(Some((table, index.oid, &index.name)));
+        }
+        let (schema, last) = self.split(name)?;
+        let within = |schema: &str| self.snapshot.schema(schema)?.expression_index(&last);
+        let found = match schema {
+            Some(schema) => within(self.temporary(Some(&schema)).unwrap_or_default()),
+            None => self.path.iter().find_map(|schema| within(schema)),
+        };
+        Ok(found.map(|(table, index)| (table, index.oid, index.name.as_str())))
+    }
+
     /// An index of that name, with its table.
     pub(crate) fn index(&self, name: &ObjectName) -> Result<Option<(&'a Arc<TableVersion>, &'a Index)>> {
         let (schema, last) = self.split(name)?;

@@ -4,7 +4,7 @@ use super::{INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_O
 use super::{names, procs, relations, signatures, system_types, types, visible};
 use crate::catalog::bind::Binder;
 use crate::pg::error::{SqlError, state};
-use tenon_storage::{Index, Object, SqlType, TableVersion, quote};
+use tenon_storage::{Object, SqlType, TableVersion, quote};
 
 /// The aliases of oid that read and print names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,14 +225,14 @@ fn relation(binder: &Binder, name: &str) -> Option<u32> {
         return Some(found.oid());
     }
     // Indexes are relations too.
-    let is_it = |table: &TableVersion, key: &Index| {
+    let is_it = |table: &TableVersion, own: &str| {
         let of = &table.definition().schema_name;
-        key.name == *name && schema.map_or_else(|| binder.facts.path.contains(of), |schema| of == schema)
+        own == name.as_str() && schema.map_or_else(|| binder.facts.path.contains(of), |schema| of == schema)
     };
-    let mut indexes = relations::indexed(binder);
-    indexes
-        .find(|(table, index)| is_it(table, index))
-        .map(|(_, index)| index.oid)
+    let indexes = relations::indexed(binder).map(|(table, index)| (table, &index.name, index.oid));
+    let computed = relations::expression_indexes(binder).map(|(table, index)| (table, &index.name, index.oid));
+    let mut all = indexes.chain(computed);
+    all.find(|(table, own, _)| is_it(table, own)).map(|(_, _, oid)| oid)
 }
 
 fn relation_name(binder: &Binder, oid: i64) -> Option<String> {
@@ -247,11 +247,18 @@ fn relation_name(binder: &Binder, oid: i64) -> Option<String> {
         let found = indexes.find(|(_, key)| i64::from(key.oid) == oid);
         found.map(|(table, key)| (table.definition().schema_name.as_str(), key.name.as_str()))
     };
-    let (schema, name) = relation.or_else(key)?;
+    let computed = || {
+        let mut indexes = relations::expression_indexes(binder);
+        let found = indexes.find(|(_, key)| i64::from(key.oid) == oid);
+        found.map(|(table, key)| (table.definition().schema_name.as_str(), key.name.as_str()))
+    };
+    let (schema, name) = relation.or_else(key).or_else(computed)?;
     // The first schema of the path that has a relation or an index of that name.
     let is_index = |of: &str| {
         let mut indexes = relations::indexed(binder);
+        let mut computed = relations::expression_indexes(binder);
         indexes.any(|(table, key)| table.definition().schema_name == of && key.name == name)
+            || computed.any(|(table, key)| table.definition().schema_name == of && key.name == name)
     };
     let mut path = binder.facts.path.iter();
     let found = path.find(|of| binder.snapshot.relation(of, name).is_some() || is_index(of));

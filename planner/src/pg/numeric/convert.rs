@@ -3,9 +3,9 @@
 use super::Class;
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float32Array, StringViewArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float32Array, Float64Array, StringViewArray};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, FieldRef, Float64Type};
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, FieldRef, Float64Type};
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -45,12 +45,16 @@ pub(crate) fn call(expr: Expr, target: SqlType) -> Expr {
 /// Whether a cast between these types is `call`'s.
 pub(crate) fn applies(from: &DataType, to: &DataType, target: Option<SqlType>) -> bool {
     let narrow = (from, to) == (&DataType::Float64, &DataType::Float32);
+    // Where the digits and the power of ten are doubles, their quotient is the nearest one.
+    let inexact =
+        matches!(from, DataType::Decimal128(precision, scale) if *precision > 15 || !(0..=22).contains(scale));
     let (from, to) = (Class::of(from), Class::of(to));
     match (from, to) {
         (Class::Numeric, Class::Integer | Class::Decimal | Class::Float | Class::Text) => true,
         (Class::Numeric, Class::Numeric) => matches!(target, Some(SqlType::NumericWide(..))),
         (Class::Integer | Class::Decimal | Class::Float | Class::Null, Class::Numeric) => true,
         (Class::Float, Class::Decimal) => true,
+        (Class::Decimal, Class::Float) => inexact,
         (Class::Float, Class::Float) => narrow,
         _ => false,
     }
@@ -66,6 +70,13 @@ fn as_type(values: &ArrayRef, target: SqlType) -> Result<ArrayRef> {
             texts.map(|value| value.map(|bytes| Numeric::from_bytes(bytes).to_string())),
         )));
     }
+    if let DataType::Decimal128(_, scale) = values.data_type() {
+        match target {
+            SqlType::Float8 => return Ok(floats(values, *scale)),
+            SqlType::Float4 => return Ok(reals(values, *scale)),
+            _ => {}
+        }
+    }
     match Class::of(values.data_type()) {
         Class::Float if target == SqlType::Float4 => narrowed(values),
         Class::Text => {
@@ -75,6 +86,28 @@ fn as_type(values: &ArrayRef, target: SqlType) -> Result<ArrayRef> {
         Class::Other => plan_err!("{} as {target}", values.data_type()),
         _ => convert(values, target).map_err(storage),
     }
+}
+
+/// Decimals as the doubles that are nearest to them.
+fn floats(values: &ArrayRef, scale: i8) -> ArrayRef {
+    let power = 10f64.powi(i32::from(scale));
+    let exact = (0..=22).contains(&scale);
+    let floats: Float64Array =
+        values
+            .as_primitive::<Decimal128Type>()
+            .unary(|value| match exact && value.unsigned_abs() <= 1 << 53 {
+                true => value as f64 / power,
+                false => format!("{value}e{}", -i32::from(scale)).parse().unwrap_or(f64::NAN),
+            });
+    Arc::new(floats)
+}
+
+/// The same of reals: not by doubles, as rounding twice would not give the nearest.
+fn reals(values: &ArrayRef, scale: i8) -> ArrayRef {
+    let reals: Float32Array = values
+        .as_primitive::<Decimal128Type>()
+        .unary(|value| format!("{value}e{}", -i32::from(scale)).parse().unwrap_or(f32::NAN));
+    Arc::new(reals)
 }
 
 /// Doubles as reals; 22003 where they are beyond these.

@@ -1,10 +1,12 @@
-//! Numerics as arguments of functions that take floats.
+//! Numerics as arguments of functions that take floats, and in lists of reals.
 
+use super::Class;
 use super::operators::as_float;
-use super::unify::is_numeric;
+use super::unify::{is_numeric, to_float};
+use crate::pg::semantics::fields;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
-use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{Expr, cast};
 use tenon_storage::types::NUMERIC;
 
 /// Functions of floats that take numerics for such.
@@ -49,4 +51,30 @@ pub(super) fn floats_of(name: &str, args: &mut [Expr], schema: &DFSchema) -> boo
         }
     }
     changed
+}
+
+/// An exact number in a list of reals, which are an array of such: these and it are compared as doubles. Whether it was one.
+pub(super) fn beside_reals(all: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    let types: Vec<Option<DataType>> = all.iter().map(|expr| fields::data_type(expr, schema).ok()).collect();
+    let Some(own) = types[0].as_ref().map(Class::of) else {
+        return false;
+    };
+    let exact = matches!(own, Class::Integer | Class::Decimal | Class::Numeric);
+    if !exact || !types[1..].contains(&Some(DataType::Float32)) {
+        return false;
+    }
+    let [value, items @ ..] = all else { return false };
+    to_float(
+        items.iter_mut().map(|item| &mut **item).collect(),
+        schema,
+        &DataType::Float32,
+    );
+    for item in items {
+        **item = cast(cast(std::mem::take(*item), DataType::Float32), DataType::Float64);
+    }
+    **value = match own {
+        Class::Numeric => as_float(std::mem::take(*value)),
+        _ => cast(std::mem::take(*value), DataType::Float64),
+    };
+    true
 }

@@ -3,7 +3,7 @@
 //! different types become numerics, each value with its own digits.
 
 use super::convert::to_numeric;
-use super::floats::floats_of;
+use super::floats::{beside_reals, floats_of};
 use super::operators::{self, as_float, plain};
 use super::{Class, compare, digits, equal};
 use crate::pg::named;
@@ -181,6 +181,9 @@ fn in_list(mut list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
         true => float_of(all.iter().filter_map(|expr| fields::data_type(expr, schema).ok())),
         false => DataType::Float64,
     };
+    if all.len() > 2 && float == DataType::Float32 && beside_reals(&mut all, schema) {
+        return Ok(Transformed::yes(Expr::InList(list)));
+    }
     if to_float(all.iter_mut().map(|expr| &mut **expr).collect(), schema, &float) {
         return Ok(Transformed::yes(Expr::InList(list)));
     }
@@ -242,7 +245,7 @@ fn to_floats(exprs: Vec<&mut Expr>, schema: &DFSchema) -> bool {
     to_float(exprs, schema, &DataType::Float64)
 }
 
-fn to_float(exprs: Vec<&mut Expr>, schema: &DFSchema, to: &DataType) -> bool {
+pub(super) fn to_float(exprs: Vec<&mut Expr>, schema: &DFSchema, to: &DataType) -> bool {
     let types: Vec<Option<DataType>> = exprs.iter().map(|expr| fields::data_type(expr, schema).ok()).collect();
     let float = types.iter().flatten().any(DataType::is_floating);
     // Beside `real`, integers are doubles, too, where a float of 32 bits would not hold them.

@@ -41,6 +41,17 @@ pub(super) fn typed_by_casts(column: &mut [&mut Expr]) -> bool {
         }
         return true;
     }
+    if is_of_catalog(&first) && casts.iter().all(|of| **of == first) {
+        // DataFusion tells these from what they are kept as by the field alone.
+        let fits = |expr: &&mut Expr| is_null(expr) || is_text(expr) || is_number(expr) || cast_type(expr).is_some();
+        if casts.len() == column.len() || !column.iter().all(fits) {
+            return false;
+        }
+        for expr in column.iter_mut().filter(|expr| cast_type(expr).is_none()) {
+            cast(expr, first.clone());
+        }
+        return true;
+    }
     if casts.iter().all(|of| is_bits(of)) {
         for expr in column.iter_mut().filter(|expr| !same && !is_null(expr)) {
             cast(expr, any_bits());
@@ -97,6 +108,16 @@ fn is_text(expr: &Expr) -> bool {
 
 fn is_network(of: &DataType) -> bool {
     let named = |name: &str| ["inet", "cidr"].iter().any(|own| name.eq_ignore_ascii_case(own));
+    matches!(of, DataType::Custom(name, arguments) if arguments.is_empty() && named(&name.to_string()))
+}
+
+/// Types of the catalog's columns.
+fn is_of_catalog(of: &DataType) -> bool {
+    let named = |name: &str| {
+        ["oid", "name", "\"char\""]
+            .iter()
+            .any(|own| name.eq_ignore_ascii_case(own))
+    };
     matches!(of, DataType::Custom(name, arguments) if arguments.is_empty() && named(&name.to_string()))
 }
 

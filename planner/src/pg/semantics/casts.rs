@@ -6,6 +6,7 @@ use crate::pg::error::{SqlError, SqlState};
 use crate::pg::errors::to_datafusion;
 use crate::pg::functions::{array, bits, enums, json, network, padded, range, record, text};
 use crate::pg::numeric::convert;
+use crate::pg::types::planner::WRITTEN;
 use crate::pg::types::type_oid;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::metadata::FieldMetadata;
@@ -38,7 +39,7 @@ pub(super) fn rewrite(mut cast: Cast, schema: &DFSchema, conventions: &Conventio
     of_own_kind(cast, schema, conventions)
 }
 
-fn of_own_kind(cast: Cast, schema: &DFSchema, conventions: &Conventions) -> Result<Transformed<Expr>> {
+fn of_own_kind(mut cast: Cast, schema: &DFSchema, conventions: &Conventions) -> Result<Transformed<Expr>> {
     let from = fields::data_type(&cast.expr, schema)?;
     let to = cast.field.data_type().clone();
     let keep = |cast| Ok(Transformed::no(Expr::Cast(cast)));
@@ -131,6 +132,19 @@ fn of_own_kind(cast: Cast, schema: &DFSchema, conventions: &Conventions) -> Resu
         let item = |one: Cast, schema: &DFSchema| Ok(rewrite(one, schema, conventions)?.data);
         return array::cast_items(read, &to, &cast.field, item).map(Transformed::yes);
     }
+    if let Some(target @ SqlType::Array(of)) = declared
+        && of.element().is_limited_string()
+        && cast.field.name() == WRITTEN
+        && is_string(&from)
+        && target.data_type() == to
+    {
+        // Written out, each item is cut; what a column gets is refused instead where it is too long.
+        let texts = SqlType::Array(ArrayType::of_items(SqlType::Text).with_dimensions(of.dimensions()));
+        let field = Arc::new(texts.field(cast.field.name(), true));
+        let read = parsed(Cast::new_from_field(cast.expr, field), texts, conventions)?.data;
+        let item = |one: Cast, schema: &DFSchema| Ok(rewrite(one, schema, conventions)?.data);
+        return array::cast_items(read, &texts.data_type(), &cast.field, item).map(Transformed::yes);
+    }
     if let ((own, depth @ 1..), (wanted, wanted_depth @ 1..)) = (array::leaf(&from), array::leaf(&to))
         && (own != wanted || depth != wanted_depth || limits_items(declared, &to))
         && !own.is_null()
@@ -168,6 +182,10 @@ fn of_own_kind(cast: Cast, schema: &DFSchema, conventions: &Conventions) -> Resu
         && bits::converts(&from, &to)
     {
         return Ok(Transformed::yes(bits::converted(*cast.expr, target)));
+    }
+    if declared == Some(SqlType::Bytea) && is_string(&from) {
+        let (_, own) = cast.expr.to_field(schema)?;
+        cast.expr = Box::new(padded(*cast.expr, SqlType::from_field(&own)));
     }
     if network::converts(&from, &to) {
         return Ok(Transformed::yes(network::converted(*cast.expr, &from)));

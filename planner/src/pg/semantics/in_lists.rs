@@ -14,9 +14,31 @@ use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use std::collections::HashSet;
 
-/// Whether an item of the list depends on the row, or is null.
+/// Whether an item of the list depends on the row, is null, or is the zero that lists tell apart from the other.
 pub(super) fn is_mixed(list: &InList) -> bool {
-    list.list.iter().any(|item| is_of_row(item) || is_null(item))
+    list.list
+        .iter()
+        .any(|item| is_of_row(item) || is_null(item) || is_negative_zero(item))
+}
+
+fn is_negative_zero(item: &Expr) -> bool {
+    match item {
+        Expr::Literal(ScalarValue::Float64(Some(value)), _) => *value == 0.0 && value.is_sign_negative(),
+        Expr::Literal(ScalarValue::Float32(Some(value)), _) => *value == 0.0 && value.is_sign_negative(),
+        _ => false,
+    }
+}
+
+fn with_one_zero(item: Expr) -> Expr {
+    match item {
+        Expr::Literal(ScalarValue::Float64(Some(value)), of) => {
+            Expr::Literal(ScalarValue::Float64(Some(value + 0.0)), of)
+        }
+        Expr::Literal(ScalarValue::Float32(Some(value)), of) => {
+            Expr::Literal(ScalarValue::Float32(Some(value + 0.0)), of)
+        }
+        item => item,
+    }
 }
 
 fn is_null(item: &Expr) -> bool {
@@ -38,7 +60,7 @@ pub(super) fn apart(list: InList) -> Transformed<Expr> {
         return Transformed::no(Expr::InList(list));
     }
     let InList { expr, list, negated } = list;
-    let (nulls, values): (Vec<Expr>, Vec<Expr>) = list.into_iter().partition(is_null);
+    let (nulls, values): (Vec<Expr>, Vec<Expr>) = list.into_iter().map(with_one_zero).partition(is_null);
     let (of_row, constant): (Vec<Expr>, Vec<Expr>) = values.into_iter().partition(is_of_row);
     let null = (!nulls.is_empty()).then(|| Expr::Literal(ScalarValue::Boolean(None), None));
     let constants = (!constant.is_empty()).then(|| Expr::InList(InList::new(expr.clone(), constant, negated)));

@@ -80,8 +80,8 @@ fn check_owner(session: &Session, on: &Commented, oid: u32) -> Result<()> {
         }
         (Commented::Domain(name), None) => rights.check_owner_of(oid, "type", &super::last(name)),
         (Commented::Type(of), None) => rights.check_owner_of(oid, "type", &of.to_string()),
-        (Commented::Index(name), None) => match session.binder().names().index(name)? {
-            Some((table, index)) => rights.check_owner_of_index(table, &index.name),
+        (Commented::Index(name), None) => match session.binder().names().any_index(name)? {
+            Some((table, _, index)) => rights.check_owner_of_index(table, index),
             None => Ok(()),
         },
         (Commented::Constraint { table, .. }, None) => {
@@ -128,8 +128,8 @@ fn place(session: &Session, on: &Commented) -> Result<Option<(u32, u32)>> {
             })?;
             Some((relation.oid(), at as u32 + 1))
         }
-        Commented::Index(name) => match names.index(name)? {
-            Some((_, index)) => Some((index.oid, 0)),
+        Commented::Index(name) => match names.any_index(name)? {
+            Some((_, oid, _)) => Some((oid, 0)),
             None => {
                 let relation = names.relation(name)?;
                 let message = format!("\"{}\" is not an index", relation.name());

@@ -57,7 +57,11 @@ pub(super) fn create(session: &mut Session, declared: &CreateDomain) -> Result<O
         base,
         declared: declared.data_type.to_string(),
         not_null: declared.not_null,
-        default: declared.default.as_ref().map(ToString::to_string),
+        // That of the domain below, as it is now.
+        default: match &declared.default {
+            Some(default) => Some(default.to_string()),
+            None => inner.as_ref().and_then(|inner| inner.default.clone()),
+        },
         checks: Vec::new(),
     };
     if declared.not_null && declared.null {

@@ -282,6 +282,9 @@ fn source_plan(
                         SqlType::Array(of) if of.element().is_bits() => {
                             format!("\"bit\"{}", "[]".repeat(of.dimensions()))
                         }
+                        SqlType::Array(of) if of.element().is_limited_string() => {
+                            format!("text{}", "[]".repeat(of.dimensions()))
+                        }
                         other => other.to_string(),
                     };
                     *expr = parse_expression(&format!("({expr})::{of}"))?;

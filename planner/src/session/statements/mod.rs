@@ -47,7 +47,7 @@ mod parameters;
 mod partition;
 mod permitted;
 mod qualify;
-mod query;
+pub(super) mod query;
 mod ranges;
 pub(crate) mod references;
 mod residence;

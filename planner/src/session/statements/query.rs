@@ -8,6 +8,7 @@ use crate::pg::errors::from_datafusion;
 use crate::pg::functions::held::with_values;
 use crate::pg::outcome::{BatchStream, ColumnDesc, Outcome, RowsTag};
 use crate::pg::rewrite::rewrite;
+use crate::pg::statement::Kind;
 use crate::pg::types::describe as describe_columns;
 use crate::session::plan_cache::{Basis, Found, Keeper, PlanCacheMode};
 use crate::session::run::{self, ExecutionContext, Source};
@@ -298,6 +299,26 @@ fn as_promised(prepared: &Prepared, columns: Vec<ColumnDesc>) -> Result<Vec<Colu
         return Err(SqlError::changed_result());
     }
     Ok(columns)
+}
+
+/// Rows that a change returns, which must be those that preparing it told: by then its name may be another table's.
+pub(crate) fn returned_as_promised(prepared: &Prepared, outcome: Outcome) -> Result<Outcome> {
+    let changes = match &prepared.statement.kind {
+        Kind::Sql(statement) => matches!(
+            **statement,
+            ast::Statement::Insert(_)
+                | ast::Statement::Update { .. }
+                | ast::Statement::Delete(_)
+                | ast::Statement::Execute { .. }
+        ),
+        _ => false,
+    };
+    if let (true, Some(promised), Outcome::Rows { columns, .. }) = (changes, &prepared.columns, &outcome)
+        && (promised.len() != columns.len() || promised.iter().zip(columns).any(|(a, b)| differ(a, b)))
+    {
+        return Err(SqlError::changed_result());
+    }
+    Ok(outcome)
 }
 
 fn differ(a: &ColumnDesc, b: &ColumnDesc) -> bool {

@@ -6,7 +6,7 @@ use super::lists::{Builder, Lists, list_type};
 use crate::pg::error::SqlError;
 use crate::pg::errors::to_datafusion;
 use datafusion::arrow::array::{Array, RecordBatch};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::execution::context::ExecutionProps;
 use datafusion::logical_expr::expr::Cast;
@@ -14,7 +14,7 @@ use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
+use datafusion::physical_expr::create_physical_expr;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use tenon_storage::SqlType;
@@ -36,17 +36,11 @@ pub(crate) fn cast_items(
     let target = leaf(to.data_type()).0.clone();
     let one = Cast::new_from_field(Box::new(Expr::Column(Column::from_name("item"))), wanted);
     let one = rewrite(one, &schema)?;
-    let physical = create_physical_expr(
-        &one,
-        &schema,
-        &ExecutionProps::new(),
-        &PhysicalPlanningContext::default(),
-    )?;
     let function = CastItems {
         to: to.clone(),
         target,
-        schema: Arc::new(schema.as_arrow().clone()),
-        one: physical,
+        schema,
+        one,
         signature: Signature::any(1, Volatility::Immutable),
     };
     Ok(Arc::new(ScalarUDF::new_from_impl(function)).call(vec![expr]))
@@ -56,8 +50,8 @@ pub(crate) fn cast_items(
 struct CastItems {
     to: FieldRef,
     target: DataType,
-    schema: Arc<Schema>,
-    one: Arc<dyn PhysicalExpr>,
+    schema: DFSchema,
+    one: Expr,
     signature: Signature,
 }
 
@@ -106,11 +100,16 @@ impl ScalarUDFImpl for CastItems {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        // By the conventions of the session that runs it.
+        let mut props = ExecutionProps::new();
+        props.config_options = Some(Arc::clone(&args.config_options));
+        let one = create_physical_expr(&self.one, &self.schema, &props, &PhysicalPlanningContext::default())?;
         in_arrays(&args.args, args.number_rows, |arrays, rows| {
             let lists = Lists::of(&arrays[0])?;
             let depth = leaf(self.to.data_type()).1;
-            let batch = RecordBatch::try_new(self.schema.clone(), vec![lists.items.clone()])?;
-            let items = self.one.evaluate(&batch)?.into_array(lists.items.len())?;
+            let schema = Arc::clone(self.schema.inner());
+            let batch = RecordBatch::try_new(schema, vec![lists.items.clone()])?;
+            let items = one.evaluate(&batch)?.into_array(lists.items.len())?;
             let mut out = Builder::new(rows);
             for row in 0..rows {
                 if lists.is_null(row) {

@@ -235,13 +235,13 @@ pub(crate) fn plan(
         (Plus, Some(time @ (TIME | TIMETZ)), Some(DataType::Date32)) => {
             DATE_AND_TIME.call(vec![right, cast(left, time)])
         }
-        (Plus, Some(point @ (DataType::Date32 | DataType::Timestamp(..))), Some(INTERVAL)) => {
+        (Plus, Some(point @ (DataType::Date32 | DataType::Timestamp(..))), Some(INTERVAL | TIME)) => {
             TIMESTAMP_PLUS.call(vec![cast(left, stamp(point)), cast(right, INTERVAL)])
         }
-        (Plus, Some(INTERVAL), Some(point @ (DataType::Date32 | DataType::Timestamp(..)))) => {
+        (Plus, Some(INTERVAL | TIME), Some(point @ (DataType::Date32 | DataType::Timestamp(..)))) => {
             TIMESTAMP_PLUS.call(vec![cast(right, stamp(point)), cast(left, INTERVAL)])
         }
-        (Minus, Some(point @ (DataType::Date32 | DataType::Timestamp(..))), Some(INTERVAL)) => {
+        (Minus, Some(point @ (DataType::Date32 | DataType::Timestamp(..))), Some(INTERVAL | TIME)) => {
             TIMESTAMP_MINUS.call(vec![cast(left, stamp(point)), cast(right, INTERVAL)])
         }
         (

@@ -115,12 +115,7 @@ fn values_writer<'a>(array: &'a ArrayRef, field: &Field, line: &'static str, by:
     }
     let texts = match (array.data_type(), SqlType::from_field(field)) {
         // Blanks fill what storage keeps without them.
-        (_, Some(SqlType::CharOf(width))) => {
-            let texts = cast(array, &DataType::Utf8View)?;
-            let padded = texts.as_string_view().iter();
-            let padded = padded.map(|text| text.map(|text| format!("{text:width$}", width = width as usize)));
-            Arc::new(StringViewArray::from_iter(padded)) as ArrayRef
-        }
+        (_, Some(SqlType::CharOf(width))) => with_blanks(array, width as usize)?,
         _ => output(array, by)?,
     };
     let text = move |row: usize| texts.as_string_view().value(row).to_owned();
@@ -185,6 +180,14 @@ fn bad<T>(code: SqlState, message: impl Into<String>) -> Result<T> {
 
 const SUBSCRIPTS: SqlState = SqlState("2202E");
 const NULL_NOT_ALLOWED: SqlState = SqlState("22004");
+
+/// The values of a `char(n)`, which are kept without the blanks at their end.
+fn with_blanks(values: &ArrayRef, width: usize) -> Result<ArrayRef> {
+    let texts = cast(values, &DataType::Utf8View)?;
+    let texts = texts.as_string_view().iter();
+    let whole = texts.map(|text| text.map(|text| format!("{text:<width$}")));
+    Ok(Arc::new(StringViewArray::from_iter(whole)))
+}
 
 /// Keys as text; `null` is what NULL is told.
 fn keys(array: &ArrayRef, null: impl Fn(usize) -> Result<()>, rows: usize, by: &Conventions) -> Result<Vec<String>> {
@@ -337,8 +340,12 @@ impl Make {
                     format!("argument {} cannot be null", at + 1),
                 ),
             };
+            let names = match SqlType::from_field(&fields[at]) {
+                Some(SqlType::CharOf(width)) => with_blanks(&pair[0], width as usize)?,
+                _ => pair[0].clone(),
+            };
             columns.push((
-                keys(&pair[0], null, rows, by)?,
+                keys(&names, null, rows, by)?,
                 writer(&pair[1], &fields[at + 1], "", by)?,
             ));
         }

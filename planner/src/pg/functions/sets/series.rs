@@ -248,8 +248,8 @@ fn direction(step: IntervalMonthDayNano) -> i128 {
 }
 
 impl Times {
-    fn step(&mut self) -> Option<i64> {
-        let value = self.next?;
+    fn step(&mut self) -> Result<Option<i64>> {
+        let Some(value) = self.next else { return Ok(None) };
         let within = if self.ascends {
             value <= self.last
         } else {
@@ -259,8 +259,12 @@ impl Times {
             Some(zone) => timestamptz_plus(us, self.step.into(), zone),
             None => timestamp_plus(us, self.step.into()),
         };
-        self.next = within.then(|| later(value).ok()).flatten();
-        within.then_some(value)
+        // What is beyond all times is not passed over, be the end infinite or not.
+        self.next = match within {
+            true => Some(later(value).map_err(|error| to_datafusion(error.into()))?),
+            false => None,
+        };
+        Ok(within.then_some(value))
     }
 }
 
@@ -269,8 +273,8 @@ impl SetRows for Times {
         let DataType::Timestamp(_, zone) = self.data_type.clone() else {
             return datafusion::common::internal_err!("no time");
         };
-        let values = std::iter::from_fn(|| self.step()).take(most);
-        let values = TimestampMicrosecondArray::from_iter_values(values);
+        let values = std::iter::from_fn(|| self.step().transpose()).take(most);
+        let values = TimestampMicrosecondArray::from_iter_values(values.collect::<Result<Vec<_>>>()?);
         Ok(Arc::new(values.with_timezone_opt(zone)))
     }
 }

@@ -77,6 +77,13 @@ impl ExprPlanner for Windows {
             let message = "FILTER is not implemented for non-aggregate window functions";
             return Err(fail("0A000", message));
         }
+        if let ("lag" | "lead", [_, _, default]) = (name.as_str(), call.args.as_mut_slice())
+            && let Expr::Literal(ScalarValue::Int64(Some(value)), None) = default
+            && let Ok(value) = i32::try_from(*value)
+        {
+            // A number as it is written is an integer.
+            *default = lit(value);
+        }
         match (name.as_str(), call.args.as_slice()) {
             ("ntile", [_]) => return Ok(PlannerResult::Planned(own(call, tiles::tiles()))),
             ("lag", [_, offset, rest @ ..]) if !rest.is_empty() || !is_constant(offset) => {

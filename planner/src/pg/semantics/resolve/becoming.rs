@@ -1,5 +1,5 @@
 //! Values that become such of another type beside one of it, to which DataFusion has no cast, or another one: networks beside
-//! addresses, dates and timestamps beside points in time.
+//! addresses, dates and timestamps beside points in time, dates beside timestamps.
 
 use super::neighbours::type_of_two;
 use super::{Group, group, known};
@@ -7,7 +7,9 @@ use crate::pg::functions::datetime::{STAMP, STAMPTZ};
 use crate::pg::functions::network::converted;
 use crate::pg::semantics::times;
 use datafusion::arrow::datatypes::DataType;
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::{Expr, lit, when};
 use tenon_storage::SqlType;
 use tenon_storage::network::CIDR;
@@ -16,6 +18,8 @@ use tenon_storage::network::CIDR;
 pub(super) fn becomes(own: SqlType, wanted: SqlType) -> bool {
     match wanted {
         SqlType::Inet => own == SqlType::Cidr,
+        // DataFusion goes through nanoseconds, which hold few years.
+        SqlType::Timestamp => own == SqlType::Date,
         SqlType::TimestampTz => matches!(own, SqlType::Date | SqlType::Timestamp),
         _ => false,
     }
@@ -57,4 +61,22 @@ pub(super) fn nullif_of_moments(args: &[Expr], schema: &DFSchema) -> Result<Opti
     let equal = side(first, own).eq(side(second, other));
     let null = lit(ScalarValue::try_from(&own.data_type())?);
     when(equal, null).otherwise(first.clone()).map(Some)
+}
+
+/// Whether a window function gives another value where its frame has no row.
+pub(super) fn has_default(call: &WindowFunction) -> bool {
+    matches!(call.fun.name(), "lag" | "lead") && call.params.args.len() == 3
+}
+
+/// That value becomes such as the others are.
+pub(super) fn with_default(mut call: Box<WindowFunction>, schema: &DFSchema) -> Transformed<Expr> {
+    let mut changed = false;
+    if let [value, _, default] = call.params.args.as_mut_slice()
+        && let (Some(own), Some(wanted)) = (known(default, schema), known(value, schema))
+        && becomes(own, wanted)
+    {
+        *default = become_of(std::mem::take(default), own, wanted);
+        changed = true;
+    }
+    Transformed::new_transformed(Expr::WindowFunction(call), changed)
 }

@@ -1,6 +1,6 @@
 //! Expressions that get one type together: a rule before type coercion.
 
-use super::becoming::{become_of, becomes, nullif_of_moments};
+use super::becoming::{become_of, becomes, has_default, nullif_of_moments, with_default};
 use super::booleans::{not_boolean, tested};
 use super::carried::{mentions_enums, takes_enums};
 use super::{
@@ -154,6 +154,7 @@ fn is_candidate(expr: &Expr) -> bool {
                 || quantified::operator(call.name()).is_some()
         }
         Expr::BinaryExpr(binary) => matches!(binary.op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom),
+        Expr::WindowFunction(call) => has_default(call),
         _ => false,
     }
 }
@@ -294,6 +295,7 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 None => Transformed::new_transformed(expr, changed),
             }
         }
+        Expr::WindowFunction(call) if has_default(&call) => with_default(call, schema),
         other => Transformed::no(other),
     })
 }

@@ -71,7 +71,7 @@ pub(super) fn compared(mut call: ScalarFunction, op: &str, schema: &DFSchema) ->
     let changed = if becomes(own, item) {
         *value = become_of(std::mem::take(value), own, item);
         true
-    } else if becomes(item, own) && own == SqlType::TimestampTz {
+    } else if becomes(item, own) && matches!(own, SqlType::Timestamp | SqlType::TimestampTz) {
         let wanted = SqlType::Array(ArrayType::of_items(own).with_dimensions(of.dimensions()));
         *items = as_type(std::mem::take(items), wanted);
         true

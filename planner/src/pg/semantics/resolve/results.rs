@@ -30,15 +30,20 @@ fn given(call: &Expr, schema: &dyn ExprSchema) -> Option<SqlType> {
     };
     let first = args.first().filter(|_| gives_them(name))?;
     let own = own_type(first, schema).filter(|of| is_blank(*of))?;
-    Some(match name {
+    Some(match own_name(name) {
         "array_agg" => SqlType::Array(ArrayType::of_items(own)),
         _ => own,
     })
 }
 
+/// A function's name without its frame.
+fn own_name(name: &str) -> &str {
+    name.split(" [").next().unwrap_or(name)
+}
+
 fn gives_them(name: &str) -> bool {
     matches!(
-        name,
+        own_name(name),
         "array_agg" | "min" | "max" | "first_value" | "last_value" | "nth_value" | "lag" | "lead" | "mode"
     )
 }

@@ -21,7 +21,7 @@ use tenon_storage::SqlType;
 use tenon_storage::network::CIDR;
 
 /// 42883 where `=` takes no value of a subquery's column beside what stands before IN. Beside a `char(n)` the blanks at the
-/// end of a varchar do not count, and beside a float not the digits of a numeric that floats lack.
+/// end of a varchar do not count, and beside a float not the digits of a numeric that floats lack; dates beside times become such.
 pub(super) fn within(mut within: InSubquery, schema: &DFSchema) -> Result<Transformed<InSubquery>> {
     let inner = &within.subquery.subquery;
     let Some(column) = inner.schema().columns().into_iter().next() else {
@@ -65,6 +65,11 @@ pub(super) fn within(mut within: InSubquery, schema: &DFSchema) -> Result<Transf
             return Ok(Transformed::yes(within));
         }
         (SqlType::Inet, SqlType::Cidr) => converted(Expr::Column(column), &CIDR),
+        _ if becomes(own, asked) => {
+            *within.expr = become_of(*within.expr, own, asked);
+            return Ok(Transformed::yes(within));
+        }
+        _ if becomes(asked, own) => become_of(Expr::Column(column), asked, own),
         _ => return Ok(Transformed::no(within)),
     };
     let value = value.alias(name);
@@ -207,7 +212,7 @@ fn trimmed(expr: Expr) -> Expr {
 }
 
 /// INTERSECT and EXCEPT are joins. Beside a `char(n)` on their left, a string's blanks do not count; networks beside addresses are
-/// such.
+/// such, and numbers of two types are of the wider one.
 pub(super) fn blankless(mut join: Join) -> Result<Transformed<LogicalPlan>> {
     let of_sets = matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
         && join.null_equality == NullEquality::NullEqualsNull;
@@ -241,6 +246,19 @@ fn of_one_type(join: &mut Join) -> Result<bool> {
     let pairs = join.on.clone();
     for (left, right) in &pairs {
         let types = (known(left, join.left.schema()), known(right, join.right.schema()));
+        if let (Some(own), Some(other), Expr::Column(left), Expr::Column(right)) = (types.0, types.1, left, right)
+            && group(own) == Group::Number
+            && own != other
+            && let Some(to) = common_type(own, other)
+        {
+            for (side, column, own) in [(&mut join.left, left, own), (&mut join.right, right, other)] {
+                if own != to {
+                    *side = with_number(side, column, to)?;
+                }
+            }
+            changed = true;
+            continue;
+        }
         let (side, column, to) = match types {
             (Some(own), Some(other)) if becomes(own, other) => (&mut join.left, left, other),
             (Some(other), Some(own)) if becomes(own, other) => (&mut join.right, right, other),
@@ -254,6 +272,16 @@ fn of_one_type(join: &mut Join) -> Result<bool> {
         changed = true;
     }
     Ok(changed)
+}
+
+/// A column of numbers as one of another type.
+fn with_number(input: &Arc<LogicalPlan>, column: &Column, to: SqlType) -> Result<Arc<LogicalPlan>> {
+    let exprs = input.schema().columns().into_iter().map(|own| match own == *column {
+        true => as_type(Expr::Column(own), to).alias_qualified(column.relation.clone(), &column.name),
+        false => Expr::Column(own),
+    });
+    let projection = Projection::try_new(exprs.collect(), input.clone())?;
+    Ok(Arc::new(LogicalPlan::Projection(projection)))
 }
 
 /// A query's literal as a value of the type that it is compared with, which DataFusion has no cast to; None: it is none.
