@@ -3,6 +3,8 @@
 //! One integer key in a narrow range: an array indexed by the key. Otherwise open addressing over the group numbers, with
 //! keys compared in the array of all groups' integer keys. In front of that, several keys that are all small are packed into
 //! 16 bits, which index an array of the group numbers found before.
+//!
+//! More than 400 lines because the forms of the table become each other.
 
 /// Entries of the array form allowed whatever the groups, for each group, and at all.
 const DIRECT_ALWAYS: u64 = 1 << 16;

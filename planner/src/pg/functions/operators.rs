@@ -52,7 +52,7 @@ impl ExprPlanner for PostgresOperators {
             }
         }
         if types.len() == exprs.len() {
-            resolve::to_points_in_time(&mut exprs, &types);
+            resolve::to_one_moment(&mut exprs, &types);
         }
         // Literals beside these would have to be cast by DataFusion, which cannot.
         if let Some(of) = types.iter().find(|of| !matches!(of, DataType::Utf8 | DataType::Null))

@@ -34,15 +34,15 @@ impl Extent {
             .thompson(thompson())
             .build(text)
             .ok()?;
-        let longest = (!shortest).then(|| {
+        let longest = (!shortest).then_some(()).and_then(|()| {
             // Where words begin, it sees in texts of ASCII alone; others are left to the engine that sees all.
             let config = DFA::config().match_kind(MatchKind::All).unicode_word_boundary(true);
-            DFA::builder().configure(config).thompson(thompson()).build(text)
+            DFA::builder().configure(config).thompson(thompson()).build(text).ok()
         });
         Some(Extent {
             first,
             all,
-            longest: longest.and_then(Result::ok),
+            longest,
             caches: Mutex::default(),
             shortest,
         })

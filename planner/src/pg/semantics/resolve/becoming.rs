@@ -33,14 +33,14 @@ pub(super) fn become_of(expr: Expr, own: SqlType, wanted: SqlType) -> Expr {
     }
 }
 
-/// Dates and timestamps beside points in time become such.
-pub(crate) fn to_points_in_time(exprs: &mut [Expr], types: &[DataType]) {
-    if !types.contains(&STAMPTZ) {
+/// Dates and timestamps beside points in time become such, and dates beside timestamps these.
+pub(crate) fn to_one_moment(exprs: &mut [Expr], types: &[DataType]) {
+    let Some(wanted) = [&*STAMPTZ, &STAMP].into_iter().find(|of| types.contains(of)) else {
         return;
-    }
+    };
     for (expr, own) in exprs.iter_mut().zip(types) {
-        if *own == DataType::Date32 || *own == STAMP {
-            *expr = times::convert(std::mem::take(expr), &STAMPTZ);
+        if (*own == DataType::Date32 || *own == STAMP) && own != wanted {
+            *expr = times::convert(std::mem::take(expr), wanted);
         }
     }
 }

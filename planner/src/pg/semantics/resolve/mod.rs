@@ -33,7 +33,7 @@ mod rows;
 mod sets;
 mod strings;
 
-pub(crate) use becoming::to_points_in_time;
+pub(crate) use becoming::to_one_moment;
 pub(super) use carried::is_of_any_type;
 pub(crate) use neighbours::common_type;
 pub(super) use neighbours::{LiteralsTakeTypes, resolved};
