@@ -14,7 +14,7 @@ use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream, execution_plan::reset_plan_states};
 use futures::TryStreamExt;
-use tenon_storage::{MemoryBudget, SqlType, TableVersion, table_of_rows};
+use tenon_storage::{DeviceResidence, MemoryBudget, SqlType, TableVersion, table_of_rows};
 
 use super::compile::expected;
 use super::compiled::Compiled;
@@ -194,9 +194,11 @@ fn with_none(inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Sizes> {
     })
 }
 
-/// Whether a part of a plan can run alone.
+/// Whether a part of a plan can run alone, and its rows may go to the device.
 fn is_apart(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    let mut alone = !SHARED.contains(&plan.name());
+    let scan = plan.downcast_ref::<ScanExec>();
+    let kept_off = scan.is_some_and(|scan| scan.table().definition().device == Some(DeviceResidence::Never));
+    let mut alone = !kept_off && !SHARED.contains(&plan.name());
     let seen = plan.apply_expressions(&mut |expr| {
         expr.apply(|own| {
             alone &= !own.is::<ScalarSubqueryExpr>();

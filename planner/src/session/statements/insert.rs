@@ -648,7 +648,15 @@ async fn run_once(
     };
     let checks = updatable::checks(session, resolved.view.as_ref(), &binder, table.definition())?;
     // Rows that are there already are checked before that is seen.
-    let proposed = updatable::checks(session, resolved.view.as_ref(), &binder, table.definition())?;
+    let proposed = match on {
+        Some(_) => Some(updatable::checks(
+            session,
+            resolved.view.as_ref(),
+            &binder,
+            table.definition(),
+        )?),
+        None => None,
+    };
     let writer = session.transaction()?.lock().writer(&table);
     let definition = table.definition().clone();
     let sink = (writer, Vec::new(), keys);
@@ -657,7 +665,9 @@ async fn run_once(
             let mut batch = as_stored(&batch)?;
             if let Some(keys) = keys {
                 batch = tenon_storage::writer::conform(&batch, &definition)?;
-                proposed.verify_proposed(&batch)?;
+                if let Some(proposed) = &proposed {
+                    proposed.verify_proposed(&batch)?;
+                }
                 batch = keys.keep_new(&batch)?;
             }
             writer.append(&batch)?;

@@ -6,7 +6,6 @@ use super::strings::{as_type, is_blank};
 use super::{Group, group, is_unknown, known, known_of, name, typed, undefined};
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
-use crate::pg::functions::network::converted;
 use crate::pg::functions::text;
 use crate::pg::rewrite::displayed_name;
 use crate::pg::types::planner::WRITTEN;
@@ -18,7 +17,6 @@ use datafusion::logical_expr::expr::InSubquery;
 use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection, RecursiveQuery, Union, cast, lit};
 use std::sync::Arc;
 use tenon_storage::SqlType;
-use tenon_storage::network::CIDR;
 
 /// 42883 where `=` takes no value of a subquery's column beside what stands before IN. Beside a `char(n)` the blanks at the
 /// end of a varchar do not count, and beside a float not the digits of a numeric that floats lack; dates beside times become such.
@@ -60,11 +58,6 @@ pub(super) fn within(mut within: InSubquery, schema: &DFSchema) -> Result<Transf
             within.expr = Box::new(cast(*within.expr, DataType::Float64));
             cast(Expr::Column(column), DataType::Float64)
         }
-        (SqlType::Cidr, SqlType::Inet) => {
-            *within.expr = converted(*within.expr, &CIDR);
-            return Ok(Transformed::yes(within));
-        }
-        (SqlType::Inet, SqlType::Cidr) => converted(Expr::Column(column), &CIDR),
         _ if becomes(own, asked) => {
             *within.expr = become_of(*within.expr, own, asked);
             return Ok(Transformed::yes(within));
