@@ -246,31 +246,28 @@ fn of_one_type(join: &mut Join) -> Result<bool> {
         {
             for (side, column, own) in [(&mut join.left, left, own), (&mut join.right, right, other)] {
                 if own != to {
-                    *side = with_number(side, column, to)?;
+                    *side = with_column(side, column, |number| as_type(number, to))?;
                 }
             }
             changed = true;
             continue;
         }
-        let (side, column, to) = match types {
-            (Some(own), Some(other)) if becomes(own, other) => (&mut join.left, left, other),
-            (Some(other), Some(own)) if becomes(own, other) => (&mut join.right, right, other),
+        let (side, column, own, to) = match types {
+            (Some(own), Some(other)) if becomes(own, other) => (&mut join.left, left, own, other),
+            (Some(other), Some(own)) if becomes(own, other) => (&mut join.right, right, own, other),
             _ => continue,
         };
         let Expr::Column(column) = column else { continue };
-        let wanted = side.schema().maybe_index_of_column(column);
-        let width = side.schema().fields().len();
-        let types: Vec<Option<SqlType>> = (0..width).map(|at| (Some(at) == wanted).then_some(to)).collect();
-        *side = with_types(side.clone(), &types)?;
+        *side = with_column(side, column, |value| become_of(value, own, to))?;
         changed = true;
     }
     Ok(changed)
 }
 
-/// A column of numbers as one of another type.
-fn with_number(input: &Arc<LogicalPlan>, column: &Column, to: SqlType) -> Result<Arc<LogicalPlan>> {
+/// The input with another value in one of its columns.
+fn with_column(input: &Arc<LogicalPlan>, column: &Column, value: impl Fn(Expr) -> Expr) -> Result<Arc<LogicalPlan>> {
     let exprs = input.schema().columns().into_iter().map(|own| match own == *column {
-        true => as_type(Expr::Column(own), to).alias_qualified(column.relation.clone(), &column.name),
+        true => value(Expr::Column(own)).alias_qualified(column.relation.clone(), &column.name),
         false => Expr::Column(own),
     });
     let projection = Projection::try_new(exprs.collect(), input.clone())?;
