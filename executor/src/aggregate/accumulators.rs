@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Int64Array, RecordBatch, UInt64Array};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Decimal128Type, Int16Type, Int32Type, Int64Type, Schema};
+use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_plan::PhysicalExpr;
@@ -59,6 +60,10 @@ impl OwnAggregate {
     ) -> Result<Option<Self>> {
         let (args, states) = (aggregate.expressions(), aggregate.state_fields()?);
         let [arg] = &args[..] else { return Ok(None) };
+        // What gives another value each time is evaluated once a row: a sum would evaluate it for its count, too.
+        if arg.exists(|expr| Ok(expr.is_volatile_node()))? {
+            return Ok(None);
+        }
         let types: Vec<&DataType> = states.iter().map(|f| f.data_type()).collect();
         Ok(match (aggregate.fun().name(), &types[..]) {
             ("count", [DataType::Int64]) => Some(Self::Count(count(accumulators, arg, input)?)),

@@ -68,6 +68,12 @@ impl PartitionState {
             }
             match &mut self.phase {
                 Phase::Start => self.start().await?,
+                Phase::Probing(prober, _) if prober.is_under_way() => {
+                    // Where it is cancelled, however many pairs a batch makes, and others get their turn.
+                    tokio::task::yield_now().await;
+                    let _timer = self.metrics.elapsed_compute().timer();
+                    prober.go_on(&mut self.ready)?;
+                }
                 Phase::Probing(prober, input) => match input.try_next().await? {
                     Some(batch) => {
                         let _timer = self.metrics.elapsed_compute().timer();

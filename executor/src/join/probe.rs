@@ -4,7 +4,9 @@
 //! start -> (build side finished) -> for each probe batch: heads -> pairs -> condition -> output
 //!       -> (last partition of a join that tracks build rows) -> build rows with or without partner -> end
 //! ```
-//! Pairs are made in pieces of about `PAIRS_MAX`, so a key with many duplicates does not blow up one batch.
+//! Pairs are made in pieces of about `PAIRS_MAX`, and between two of them the partition hands out what there is and lets others
+//! run: a key with many duplicates takes neither memory nor the thread for itself. Where a probe row needs one partner only, each
+//! is shown a few of the key's rows at first, and more as long as it has none.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,6 +26,11 @@ use super::spec::JoinSpec;
 use super::table::Head;
 
 const PAIRS_MAX: usize = 32 * 1024;
+/// Rows of a chain that a piece of pairs looks at, at most: not all of them become pairs.
+const STEPS_MAX: usize = 16 * PAIRS_MAX;
+/// Rows of its key that a probe row is shown at first where one partner is enough, and how much more each time after.
+const SHOWN_FIRST: usize = 8;
+const SHOWN_MORE: usize = 4;
 /// Rows in one batch of build rows at the end.
 const FINAL_ROWS: usize = 8 * 1024;
 
@@ -33,6 +40,16 @@ pub struct Prober {
     pub build: Arc<BuildSide>,
     integers: Vec<i64>,
     heads: Vec<Head>,
+    under_way: Option<UnderWay>,
+}
+
+/// A probe batch whose pairs are made.
+struct UnderWay {
+    batch: RecordBatch,
+    keys: Vec<ArrayRef>,
+    cursor: Cursor,
+    /// Probe rows with a partner, where the kind of join asks for them.
+    matched: Vec<bool>,
 }
 
 impl Prober {
@@ -43,7 +60,13 @@ impl Prober {
             build,
             integers: vec![],
             heads: vec![],
+            under_way: None,
         }
+    }
+
+    /// Whether there are pairs left to make of the batch that was given last.
+    pub fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
     }
 
     /// Whether pairs of equal integer keys must still be checked.
@@ -51,8 +74,9 @@ impl Prober {
         self.spec.filter.is_some() || matches!(self.build.packing, Packing::Hashed(_))
     }
 
-    /// Joins one probe batch; output goes to `out`.
+    /// Joins one probe batch, or begins to: the rest is made by `go_on`. Output goes to `out`.
     pub fn probe(&mut self, batch: &RecordBatch, out: &mut VecDeque<RecordBatch>) -> Result<()> {
+        use JoinType::*;
         let keys = self.spec.probe_keys.iter();
         let keys = keys
             .map(|k| k.evaluate(batch)?.into_array(batch.num_rows()))
@@ -67,15 +91,27 @@ impl Prober {
                 .of_probe(&keys, batch.num_rows(), &mut self.integers)?;
             self.build.table.probe(&self.integers, valid.as_ref(), &mut self.heads);
         }
-        if self.is_conditional() {
-            self.probe_conditional(batch, &keys, out)
-        } else {
-            self.probe_plain(batch, out)
-        }
+        let matched = match self.spec.join_type {
+            _ if !self.is_conditional() => {
+                if self.is_done_at_once(batch, out)? {
+                    return Ok(());
+                }
+                vec![]
+            }
+            Right | Full | RightSemi | RightAnti | RightMark => vec![false; batch.num_rows()],
+            _ => vec![],
+        };
+        self.under_way = Some(UnderWay {
+            batch: batch.clone(),
+            keys,
+            cursor: Cursor::default(),
+            matched,
+        });
+        self.go_on(out)
     }
 
-    /// Equal keys are all it takes.
-    fn probe_plain(&mut self, batch: &RecordBatch, out: &mut VecDeque<RecordBatch>) -> Result<()> {
+    /// Where equal keys are all it takes: what needs no pairs, or one a probe row.
+    fn is_done_at_once(&mut self, batch: &RecordBatch, out: &mut VecDeque<RecordBatch>) -> Result<bool> {
         use JoinType::*;
         if let Some(matches) = &self.build.matches {
             // One mark a key, at its first row: `finish` follows the chains.
@@ -85,67 +121,84 @@ impl Prober {
                 .for_each(|&head| matches.set(head as usize - 1));
         }
         match self.spec.join_type {
-            LeftSemi | LeftAnti | LeftMark => return Ok(()),
+            LeftSemi | LeftAnti | LeftMark => return Ok(true),
             RightSemi | RightAnti | RightMark => {
                 let matched = self.heads.iter().map(|&head| head != 0).collect();
-                return self.emit_probe_rows(batch, &matched, out);
+                self.emit_probe_rows(batch, &matched, out)?;
+                return Ok(true);
             }
             Inner | Left | Right | Full => {}
         }
-        if self.build.table.is_unique() {
-            let (mut build_rows, mut probe_rows) = (vec![0u32; batch.num_rows()], vec![0u32; batch.num_rows()]);
-            let mut count = 0;
-            for (row, &head) in self.heads.iter().enumerate() {
-                build_rows[count] = head.wrapping_sub(1);
-                probe_rows[count] = row as u32;
-                count += usize::from(head != 0);
-            }
-            build_rows.truncate(count);
-            probe_rows.truncate(count);
-            self.emit_pairs(batch, build_rows.into(), probe_rows.into(), out)?;
-        } else {
-            let mut cursor = Cursor::default();
-            while let Some((build_rows, probe_rows)) = self.pairs(&mut cursor) {
-                self.emit_pairs(batch, build_rows, probe_rows, out)?;
-            }
+        if !self.build.table.is_unique() {
+            return Ok(false);
         }
-        if matches!(self.spec.join_type, Right | Full) {
-            let matched = self.heads.iter().map(|&head| head != 0).collect();
-            self.emit_unmatched_probe(batch, &matched, out)?;
+        let (mut build_rows, mut probe_rows) = (vec![0u32; batch.num_rows()], vec![0u32; batch.num_rows()]);
+        let mut count = 0;
+        for (row, &head) in self.heads.iter().enumerate() {
+            build_rows[count] = head.wrapping_sub(1);
+            probe_rows[count] = row as u32;
+            count += usize::from(head != 0);
         }
-        Ok(())
+        build_rows.truncate(count);
+        probe_rows.truncate(count);
+        self.emit_pairs(batch, build_rows.into(), probe_rows.into(), out)?;
+        self.emit_without_partner(batch, out)?;
+        Ok(true)
     }
 
-    /// Pairs are checked by value and by the residual predicate before they count.
-    fn probe_conditional(
-        &mut self,
-        batch: &RecordBatch,
-        keys: &[ArrayRef],
-        out: &mut VecDeque<RecordBatch>,
-    ) -> Result<()> {
+    /// The probe rows whose key the build side does not have, where they are owed.
+    fn emit_without_partner(&self, batch: &RecordBatch, out: &mut VecDeque<RecordBatch>) -> Result<()> {
+        if !matches!(self.spec.join_type, JoinType::Right | JoinType::Full) {
+            return Ok(());
+        }
+        let matched = self.heads.iter().map(|&head| head != 0).collect();
+        self.emit_unmatched_probe(batch, &matched, out)
+    }
+
+    /// Makes a piece of the pairs of the batch under way; after the last, what else is owed of it.
+    pub fn go_on(&mut self, out: &mut VecDeque<RecordBatch>) -> Result<()> {
         use JoinType::*;
-        let join_type = self.spec.join_type;
-        let mut matched = match join_type {
-            Right | Full | RightSemi | RightAnti | RightMark => vec![false; batch.num_rows()],
-            _ => vec![],
+        let Some(mut way) = self.under_way.take() else {
+            return Ok(());
         };
-        let mut cursor = Cursor::default();
-        while let Some((build_rows, probe_rows)) = self.pairs(&mut cursor) {
-            let (build_rows, probe_rows) = self.check(batch, keys, build_rows, probe_rows)?;
+        let (join_type, conditional) = (self.spec.join_type, self.is_conditional());
+        let pairs = match join_type {
+            RightSemi | RightAnti | RightMark => self.first_pairs(&mut way),
+            _ => self.pairs(&mut way.cursor),
+        };
+        let Some((build_rows, probe_rows)) = pairs else {
+            return self.end(way, out);
+        };
+        if !conditional {
+            self.emit_pairs(&way.batch, build_rows, probe_rows, out)?;
+        } else if !probe_rows.is_empty() {
+            // Pairs are checked by value and by the residual predicate before they count.
+            let (build_rows, probe_rows) = self.check(&way.batch, &way.keys, build_rows, probe_rows)?;
             if let Some(matches) = &self.build.matches {
                 build_rows.values().iter().for_each(|&row| matches.set(row as usize));
             }
-            if !matched.is_empty() {
-                probe_rows.values().iter().for_each(|&row| matched[row as usize] = true);
+            if !way.matched.is_empty() {
+                let marked = probe_rows.values().iter();
+                marked.for_each(|&row| way.matched[row as usize] = true);
             }
             if matches!(join_type, Inner | Left | Right | Full) {
-                self.emit_pairs(batch, build_rows, probe_rows, out)?;
+                self.emit_pairs(&way.batch, build_rows, probe_rows, out)?;
             }
         }
-        match join_type {
-            RightSemi | RightAnti | RightMark => self.emit_probe_rows(batch, &matched.into(), out),
-            Right | Full => self.emit_unmatched_probe(batch, &matched.into(), out),
-            _ => Ok(()),
+        if way.cursor.row >= self.heads.len() && !way.cursor.is_open {
+            return self.end(way, out);
+        }
+        self.under_way = Some(way);
+        Ok(())
+    }
+
+    /// What is owed of a batch when its pairs are made.
+    fn end(&self, way: UnderWay, out: &mut VecDeque<RecordBatch>) -> Result<()> {
+        use JoinType::*;
+        match self.spec.join_type {
+            RightSemi | RightAnti | RightMark => self.emit_probe_rows(&way.batch, &way.matched.into(), out),
+            Right | Full if self.is_conditional() => self.emit_unmatched_probe(&way.batch, &way.matched.into(), out),
+            _ => self.emit_without_partner(&way.batch, out),
         }
     }
 
@@ -177,24 +230,68 @@ impl Prober {
         Ok((build_rows, probe_rows))
     }
 
-    /// The next pairs of equal integer keys; `None` after the last.
+    /// The next pairs of equal integer keys, perhaps none; `None` after the last. Build rows that need a partner and have one
+    /// are passed over.
     fn pairs(&self, cursor: &mut Cursor) -> Option<(UInt32Array, UInt32Array)> {
+        use JoinType::*;
+        let one_is_enough = matches!(self.spec.join_type, LeftSemi | LeftAnti | LeftMark);
+        let met = self.build.matches.as_ref().filter(|_| one_is_enough);
         let (mut build_rows, mut probe_rows) = (vec![], vec![]);
-        while cursor.row < self.heads.len() && build_rows.len() < PAIRS_MAX {
+        let mut steps = 0;
+        while cursor.row < self.heads.len() && build_rows.len() < PAIRS_MAX && steps < STEPS_MAX {
             let mut head = if cursor.head != 0 {
                 cursor.head
             } else {
                 self.heads[cursor.row]
             };
-            while head != 0 && build_rows.len() < PAIRS_MAX {
-                build_rows.push(head - 1);
-                probe_rows.push(cursor.row as u32);
+            while head != 0 && build_rows.len() < PAIRS_MAX && steps < STEPS_MAX {
+                if met.is_none_or(|met| !met.is_set(head as usize - 1)) {
+                    build_rows.push(head - 1);
+                    probe_rows.push(cursor.row as u32);
+                }
                 head = self.build.table.following(head);
+                steps += 1;
             }
             cursor.head = head;
             cursor.row += usize::from(head == 0);
         }
-        (!build_rows.is_empty()).then(|| (build_rows.into(), probe_rows.into()))
+        (steps > 0).then(|| (build_rows.into(), probe_rows.into()))
+    }
+
+    /// The next pairs of probe rows that have no partner yet. Each turn goes over all of them and shows each more of its key's
+    /// rows, from where the turn before has left `heads`.
+    fn first_pairs(&mut self, way: &mut UnderWay) -> Option<(UInt32Array, UInt32Array)> {
+        let (mut build_rows, mut probe_rows) = (vec![], vec![]);
+        let cursor = &mut way.cursor;
+        loop {
+            while cursor.row < self.heads.len() && build_rows.len() < PAIRS_MAX {
+                let mut head = match way.matched[cursor.row] {
+                    true => 0,
+                    false => self.heads[cursor.row],
+                };
+                for _ in 0..cursor.shown {
+                    if head == 0 {
+                        break;
+                    }
+                    build_rows.push(head - 1);
+                    probe_rows.push(cursor.row as u32);
+                    head = self.build.table.following(head);
+                }
+                self.heads[cursor.row] = head;
+                cursor.is_open |= head != 0;
+                cursor.row += 1;
+            }
+            if !build_rows.is_empty() {
+                return Some((build_rows.into(), probe_rows.into()));
+            }
+            if !cursor.is_open {
+                return None;
+            }
+            *cursor = Cursor {
+                shown: (cursor.shown * SHOWN_MORE).min(PAIRS_MAX),
+                ..Cursor::default()
+            };
+        }
     }
 
     fn emit_pairs(
@@ -346,8 +443,21 @@ impl Prober {
 }
 
 /// Where pair making goes on: a probe row, and the chain within it if that was cut.
-#[derive(Default)]
 struct Cursor {
     row: usize,
     head: Head,
+    /// How many of its key's rows each probe row is shown in this turn, and whether some have more.
+    shown: usize,
+    is_open: bool,
+}
+
+impl Default for Cursor {
+    fn default() -> Self {
+        Self {
+            row: 0,
+            head: 0,
+            shown: SHOWN_FIRST,
+            is_open: false,
+        }
+    }
 }

@@ -46,7 +46,7 @@ const EXPRESSIONS_MAX: usize = 256;
 const VALUE_BYTES_MAX: usize = 1024;
 
 /// Functions that take a short time for each row, whatever it holds, and do not change.
-const FUNCTIONS: [&str; 10] = [
+const FUNCTIONS: [&str; 12] = [
     "checked_add",
     "checked_subtract",
     "checked_multiply",
@@ -57,6 +57,9 @@ const FUNCTIONS: [&str; 10] = [
     "convert_time",
     "parameter",
     "abs",
+    // A parameter's items, of which there are few.
+    "any_eq",
+    "all_ne",
 ];
 
 /// Aggregates that keep one value, or two.

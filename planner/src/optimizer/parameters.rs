@@ -5,10 +5,11 @@
 //! maps, indexes and fast comparisons work as in a plan made for the values.
 
 use super::expressions::{comes_to_all, with_exprs_changed};
+use crate::pg::functions::array;
 use crate::pg::nodes::ProjectSet;
-use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::array::RecordBatchOptions;
-use datafusion::arrow::datatypes::{DataType, FieldRef, Schema};
+use datafusion::arrow::array::{Array, RecordBatch};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Result, ScalarValue, internal_err};
@@ -17,7 +18,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, Extension, LogicalPlan, LogicalPlanBuilder, Projection, ReturnFieldArgs, ScalarFunctionArgs,
     ScalarUDF, ScalarUDFImpl, Signature, Values, Volatility,
 };
-use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_expr::expressions::{Column, InListExpr, Literal};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
@@ -167,9 +168,26 @@ pub(super) fn valued(expr: Arc<dyn PhysicalExpr>, values: &[ScalarValue]) -> Res
             let literal = Literal::new_with_metadata(value, Some(FieldMetadata::from(parameter.field.as_ref())));
             return Ok(Transformed::yes(Arc::new(literal) as Arc<dyn PhysicalExpr>));
         }
-        Ok(constant(&expr).map_or_else(|| Transformed::no(expr), Transformed::yes))
+        let known = constant(&expr).or_else(|| listed(&expr));
+        Ok(known.map_or_else(|| Transformed::no(expr), Transformed::yes))
     })?;
     Ok(valued.data)
+}
+
+/// `column = ANY (items)` as `column IN (items)`.
+fn listed(expr: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
+    let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
+    let [value, items] = call.args() else { return None };
+    let column = value.downcast_ref::<Column>()?;
+    let (items, negated) = array::listed(call.name(), items.downcast_ref::<Literal>()?.value())?;
+    if items.is_empty() {
+        return Some(Arc::new(Literal::new(ScalarValue::Boolean(Some(negated)))));
+    }
+    // The column has the items' type, to which both have come.
+    let field = Field::new("", items.data_type().clone(), true);
+    let schema = Schema::new(vec![field; column.index() + 1]);
+    let list = InListExpr::try_new_from_array(Arc::clone(value), items, negated, &schema).ok()?;
+    Some(Arc::new(list))
 }
 
 /// The value of an expression over literals. What fails is left to fail when, and if, a row comes to it.

@@ -51,7 +51,7 @@ pub enum ObjectKey {
 
 impl ObjectKey {
     /// The schema that an object goes with.
-    pub(super) fn schema(&self) -> Option<&str> {
+    pub fn schema(&self) -> Option<&str> {
         match self {
             ObjectKey::Type { schema, .. } | ObjectKey::Function { schema, .. } => Some(schema),
             ObjectKey::Role { .. }

@@ -1,90 +1,23 @@
 //! Scans CSV records. A quote toggles quoting anywhere in a field, as in PostgreSQL.
 
+use super::delimited::{self, Format};
 use super::fields::Records;
 use super::options::CopyOptions;
-use super::specials::Specials;
 use crate::error::{ErrorKind, StorageError};
 
 /// Scans a piece of whole records; the last may lack its newline.
 pub fn scan<'a>(text: &'a str, options: &CopyOptions, names: &[String]) -> Records<'a> {
-    let bytes = text.as_bytes();
-    let mut records = Records::new(text, names.len());
-    let (delimiter, quote, null) = (options.delimiter, options.quote, options.null.as_bytes());
-    let mut specials = Specials::new(bytes, [delimiter, quote, b'\n', b'\r']);
-    let mut start = 0;
-    let mut in_record = false;
-    while start < bytes.len() || in_record {
-        if !in_record {
-            if bytes[start] == b'\\' && is_end_marker(&bytes[start..]) {
-                records.begin(start);
-                records.end();
-                return records;
-            }
-            records.begin(start);
-            in_record = true;
-        }
-        let mut end = specials.next().unwrap_or(bytes.len());
-        let special = bytes.get(end).copied();
-        if special == Some(quote) {
-            match quoted(&mut records, bytes, start, options) {
-                Ok(after) => end = after,
-                Err(error) => {
-                    records.fail(bytes.len(), error);
-                    return records;
-                }
-            }
-            specials.seek(end);
-            specials.next();
-        } else {
-            records.push(
-                start,
-                end,
-                false,
-                end - start == null.len() && &bytes[start..end] == null,
-            );
-        }
-        start = end + 1;
-        match bytes.get(end) {
-            Some(byte) if *byte == delimiter => continue,
-            Some(b'\r') => match bytes.get(start) {
-                None => {}
-                Some(b'\n') => {
-                    specials.next();
-                    start += 1;
-                }
-                Some(_) => {
-                    let error = StorageError::new(ErrorKind::BadCopyFormat, "unquoted carriage return found in data")
-                        .hint("Use quoted CSV field to represent carriage return.");
-                    records.fail(end, error);
-                    return records;
-                }
-            },
-            _ => {}
-        }
-        in_record = false;
-        if records.in_record() != names.len() {
-            let error = wrong_count(records.in_record(), names);
-            records.fail(start.min(bytes.len()), error);
-            return records;
-        }
-    }
-    records.finish(bytes.len());
-    records
-}
-
-/// Whether the line is `\.` alone.
-pub fn is_end_marker(line: &[u8]) -> bool {
-    line.strip_prefix(b"\\.")
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"\n") || rest.starts_with(b"\r\n"))
-}
-
-/// A record with too few or too many fields.
-pub fn wrong_count(found: usize, names: &[String]) -> StorageError {
-    let message = match names.get(found) {
-        Some(missing) => format!("missing data for column \"{missing}\""),
-        None => "extra data after last expected column".to_string(),
+    let format = Format {
+        special: options.quote,
+        lone_return: [
+            "unquoted carriage return found in data",
+            "Use quoted CSV field to represent carriage return.",
+        ],
     };
-    StorageError::new(ErrorKind::BadCopyFormat, message)
+    let bytes = text.as_bytes();
+    delimited::scan(text, options, names, format, |records, start, _| {
+        quoted(records, bytes, start, options).map_err(|error| (bytes.len(), error))
+    })
 }
 
 /// Adds the field from `start`, which has a quote in it, and gives the position of the byte that ends it.

@@ -5,6 +5,7 @@ mod binary;
 mod copy;
 mod csv;
 mod cut;
+mod delimited;
 mod fields;
 mod file;
 mod infer;

@@ -1,80 +1,31 @@
 //! Scans COPY's text format: delimiters and newlines, with backslash escapes.
 
-use super::csv::{is_end_marker, wrong_count};
+use super::delimited::{self, Format};
 use super::fields::Records;
 use super::options::CopyOptions;
-use super::specials::Specials;
-use crate::error::{ErrorKind, StorageError};
+use crate::error::StorageError;
 use crate::parse::invalid_utf8;
 
 /// Scans a piece of whole records; the last may lack its newline.
 pub fn scan<'a>(text: &'a str, options: &CopyOptions, names: &[String]) -> Records<'a> {
-    let bytes = text.as_bytes();
-    let mut records = Records::new(text, names.len());
-    let (delimiter, null) = (options.delimiter, options.null.as_bytes());
-    let mut specials = Specials::new(bytes, [delimiter, b'\\', b'\n', b'\r']);
-    let mut start = 0;
-    let mut in_record = false;
-    while start < bytes.len() || in_record {
-        if !in_record {
-            records.begin(start);
-            if bytes[start] == b'\\' && is_end_marker(&bytes[start..]) {
-                records.end();
-                return records;
-            }
-            in_record = true;
-        }
-        let mut end = specials.next().unwrap_or(bytes.len());
-        if bytes.get(end) == Some(&b'\\') {
-            end = escaped_end(bytes, end, delimiter);
-            if &bytes[start..end] == null {
-                records.push(start, end, false, true);
-            } else {
-                match unescape(&bytes[start..end]) {
-                    Ok(value) => records.push_rewritten(&value, false, false),
-                    Err(error) => {
-                        records.fail(end, error);
-                        return records;
-                    }
-                }
-            }
-            specials.seek(end);
-            specials.next();
+    let format = Format {
+        special: b'\\',
+        lone_return: [
+            "literal carriage return found in data",
+            "Use \"\\r\" to represent carriage return.",
+        ],
+    };
+    let (bytes, null) = (text.as_bytes(), options.null.as_bytes());
+    delimited::scan(text, options, names, format, |records, start, backslash| {
+        let end = escaped_end(bytes, backslash, options.delimiter);
+        if &bytes[start..end] == null {
+            records.push(start, end, false, true);
         } else {
-            records.push(
-                start,
-                end,
-                false,
-                end - start == null.len() && &bytes[start..end] == null,
-            );
+            let value = unescape(&bytes[start..end]).map_err(|error| (end, error))?;
+            records.push_rewritten(&value, false, false);
         }
-        start = end + 1;
-        match bytes.get(end) {
-            Some(byte) if *byte == delimiter => continue,
-            Some(b'\r') => match bytes.get(start) {
-                None => {}
-                Some(b'\n') => {
-                    specials.next();
-                    start += 1;
-                }
-                Some(_) => {
-                    let error = StorageError::new(ErrorKind::BadCopyFormat, "literal carriage return found in data")
-                        .hint("Use \"\\r\" to represent carriage return.");
-                    records.fail(end, error);
-                    return records;
-                }
-            },
-            _ => {}
-        }
-        in_record = false;
-        if records.in_record() != names.len() {
-            let error = wrong_count(records.in_record(), names);
-            records.fail(start.min(bytes.len()), error);
-            return records;
-        }
-    }
-    records.finish(bytes.len());
-    records
+        Ok(end)
+    })
 }
 
 /// The end of a field whose first backslash is at `at`: the next delimiter, newline or return that is not escaped.

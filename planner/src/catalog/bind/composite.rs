@@ -162,7 +162,7 @@ impl Binder {
     }
 
     /// The oids of the type of a table's rows and of that of their arrays. What they stand for is known from here on.
-    pub(super) fn row_type_oids(&self, name: &ObjectName) -> Option<[u32; 2]> {
+    pub(crate) fn row_type_oids(&self, name: &ObjectName) -> Option<[u32; 2]> {
         let oid = self.row_type_table(name)?.oid();
         let field = self.field_of_type(&DataType::Custom(name.clone(), Vec::new())).ok()?;
         let has_type = matches!(SqlType::from_field(&field)?, SqlType::Composite(of) if of.oid() == oid);

@@ -63,7 +63,7 @@ pub(super) fn relations(binder: &Binder, body: &Query) -> HashSet<String> {
 }
 
 /// The columns of a stored relation; None for what has to be planned to know.
-fn columns(binder: &Binder, factor: &TableFactor) -> Option<Vec<String>> {
+pub(super) fn columns(binder: &Binder, factor: &TableFactor) -> Option<Vec<String>> {
     match factor {
         TableFactor::Table {
             name,

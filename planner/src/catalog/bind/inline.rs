@@ -5,6 +5,7 @@
 //! other.
 
 mod overloads;
+mod parameters;
 mod results;
 mod variadic;
 
@@ -391,9 +392,9 @@ impl Inliner<'_> {
                 candidates.push((function, values));
             }
         }
-        let meant = match candidates.len() {
-            0 | 1 => candidates.pop(),
-            _ => Some(self.meant(name, given, of, candidates)?),
+        let meant = match candidates.is_empty() {
+            true => None,
+            false => self.meant(name, given, of, candidates)?,
         };
         if let Some((function, mut values)) = meant {
             // Who calls it must have the right, also through a view.
@@ -424,6 +425,7 @@ impl Inliner<'_> {
             rewrite(&mut query);
             let records = self.records(&function, &query);
             argument_fields::resolve(&mut query, &function.name, &records);
+            parameters::mark(self, &function, &mut query);
             self.calls.set(self.calls.get() + 1);
             let number = self.calls.get() * (DEPTH_MAX + 1) + self.depth;
             hygiene::part(self.binder, &mut query, &mut values, &self.scopes, number)?;
@@ -431,12 +433,8 @@ impl Inliner<'_> {
             if sees_changes {
                 changed::mark(self.binder, &mut query);
             }
-            let mut parameters = Parameters {
-                function: &function,
-                values: &values,
-            };
-            outer_aggregates::mark(&mut query, |expr| parameters.value(expr).is_some());
-            let _ = query.visit(&mut parameters);
+            outer_aggregates::mark(&mut query, |expr| parameters::marked(expr).is_some());
+            parameters::fill(&mut query, &values);
             match query.visit(&mut self.deeper(sees_changes)?) {
                 ControlFlow::Break(error) => return Err(error),
                 ControlFlow::Continue(()) => {}
@@ -743,50 +741,6 @@ fn first_row(mut query: Box<Query>) -> Box<Query> {
         });
     }
     query
-}
-
-/// Puts values in the places of a function's arguments: `$1`, `name` and `function.name`.
-struct Parameters<'a> {
-    function: &'a Function,
-    values: &'a [Expr],
-}
-
-impl Parameters<'_> {
-    fn named(&self, name: &str) -> Option<&Expr> {
-        let mut own = self.function.arguments.iter();
-        let at = own.position(|own| own.name.as_deref() == Some(name))?;
-        self.values.get(at)
-    }
-
-    /// The value of the argument that an expression names.
-    fn value(&self, expr: &Expr) -> Option<&Expr> {
-        match expr {
-            Expr::Value(value) => match &value.value {
-                Value::Placeholder(id) => {
-                    let at = id.strip_prefix('$').and_then(|id| id.parse::<usize>().ok());
-                    at.and_then(|at| self.values.get(at.checked_sub(1)?))
-                }
-                _ => None,
-            },
-            Expr::Identifier(name) => self.named(&fold(name)),
-            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-                [function, name] if fold(function) == self.function.name => self.named(&fold(name)),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-}
-
-impl VisitorMut for Parameters<'_> {
-    type Break = ();
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let Some(value) = self.value(expr) {
-            *expr = Expr::Nested(Box::new(value.clone()));
-        }
-        ControlFlow::Continue(())
-    }
 }
 
 /// What a call of an unknown function says; used when a function is dropped.

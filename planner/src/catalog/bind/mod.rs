@@ -31,7 +31,7 @@ mod whole_rows;
 mod windows;
 mod with;
 
-pub(crate) use crate::pg::names::{created_in, fold, named_sequence, parts, refers_to};
+pub(crate) use crate::pg::names::{fold, named_sequence, parts, refers_to};
 pub(crate) use composite::parsed as parsed_type;
 pub(crate) use functions::{argument_type, overloads};
 pub(crate) use inline::{DomainCondition, conditions_of, undefined_function, with_value};
@@ -258,6 +258,14 @@ fn unknown_relation(error: &DataFusionError) -> Option<String> {
     }
 }
 
+/// The functions are one flat space here: one that an extension has put into `public` elsewhere is called so, too.
+fn bare_function(name: &str) -> &str {
+    let bare = name
+        .strip_prefix("pg_catalog.")
+        .or_else(|| name.strip_prefix("public."));
+    bare.unwrap_or(name)
+}
+
 impl ContextProvider for Binder {
     fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
         planning::check().map_err(to_datafusion)?;
@@ -288,7 +296,7 @@ impl ContextProvider for Binder {
             self.facts.used.store(true, std::sync::atomic::Ordering::Relaxed);
             return Ok(provider_as_source(Arc::new(file)));
         }
-        let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
+        let name = bare_function(name);
         let functions = self.services.state.table_functions();
         let function = functions.get(name).cloned().or_else(|| system::table_function(name));
         let missing = || DataFusionError::Plan(format!("table function '{name}' not found"));
@@ -342,7 +350,7 @@ impl ContextProvider for Binder {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
+        let name = bare_function(name);
         self.facts.function(name).or_else(|| self.found_function(name))
     }
 
@@ -351,7 +359,11 @@ impl ContextProvider for Binder {
     }
 
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
-        self.services.state.aggregate_functions().get(name).cloned()
+        self.services
+            .state
+            .aggregate_functions()
+            .get(bare_function(name))
+            .cloned()
     }
 
     fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {

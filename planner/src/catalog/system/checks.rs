@@ -3,6 +3,7 @@
 use super::relations::{relations, schema_oid};
 use super::rights::is_accessible;
 use super::rows::{Row, row};
+use super::shown_text::shown_text;
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::parse::parse_expression;
 use crate::pg::walk::Visit;
@@ -17,7 +18,7 @@ struct Shown<'a> {
     schema: &'a str,
     table: u32,
     domain: u32,
-    condition: &'a str,
+    condition: String,
     not_valid: bool,
     comment: Option<&'a str>,
 }
@@ -49,7 +50,7 @@ fn all(binder: &Binder) -> Vec<Shown<'_>> {
             schema: relation.schema_name(),
             table: relation.oid(),
             domain: 0,
-            condition: &check.condition,
+            condition: shown_text(binder, &check.condition),
             not_valid: check.not_valid,
             comment: check.comment.as_deref(),
         })
@@ -65,7 +66,7 @@ fn all(binder: &Binder) -> Vec<Shown<'_>> {
             schema: &of.schema_name,
             table: 0,
             domain: of.oid,
-            condition,
+            condition: shown_text(binder, condition),
             not_valid: false,
             comment: None,
         })
@@ -116,7 +117,7 @@ pub(super) fn constraints(binder: &Binder) -> Vec<Row> {
             "conislocal": true,
             "coninhcount": 0_i64,
             "connoinherit": false,
-            "conbin": shown.condition,
+            "conbin": shown.condition.as_str(),
             "conkey": columns_of(binder, &shown).iter().map(|at| *at as i64 + 1).collect::<Vec<_>>(),
         }
     };
@@ -168,7 +169,7 @@ fn columns_of(binder: &Binder, shown: &Shown<'_>) -> Vec<usize> {
         return Vec::new();
     };
     let mut names = Names(relation, Vec::new());
-    if let Ok(condition) = parse_expression(shown.condition) {
+    if let Ok(condition) = parse_expression(&shown.condition) {
         let _ = condition.visit(&mut names);
     }
     names.1

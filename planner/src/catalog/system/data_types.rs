@@ -4,6 +4,7 @@
 use super::information::yes_or_no;
 use super::relations::{Column, columns, relations};
 use super::rows::{Row, row};
+use super::shown_text::shown_text;
 use super::{checks, names, rights, routines};
 use crate::catalog::bind::{Binder, parsed_type};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use tenon_storage::{Composite, Domain, Object, Relation, SqlType};
 
 pub(super) fn rows(binder: &Binder, view: &str, database: &str) -> Vec<Row> {
     match view {
-        "domains" => domains(binder).map(|of| domain(of, database)).collect(),
+        "domains" => domains(binder).map(|of| domain(binder, of, database)).collect(),
         "domain_constraints" => checks::of_domains(binder, database),
         "domain_udt_usage" => domains(binder).map(|of| usage_of_domain(of, database)).collect(),
         "column_domain_usage" => usage_by_columns(binder, database, true),
@@ -186,12 +187,12 @@ fn udt_name(of: SqlType) -> &'static str {
     }
 }
 
-fn domain(of: &Arc<Domain>, database: &str) -> Row {
+fn domain(binder: &Binder, of: &Arc<Domain>, database: &str) -> Row {
     let mut row = row! {
         "domain_catalog": database,
         "domain_schema": of.schema_name.as_str(),
         "domain_name": of.name.as_str(),
-        "domain_default": of.default.clone(),
+        "domain_default": of.default.as_deref().map(|text| shown_text(binder, text)),
         "dtd_identifier": "1",
     };
     row.extend(described(of.base, None, database));

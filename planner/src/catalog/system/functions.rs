@@ -7,6 +7,7 @@ use super::activity;
 use super::regnames::RegType;
 use super::relations::{expression_indexes, indexed, is_constraint, relations};
 use super::rows::{self, row};
+use super::shown_text::shown_text;
 use super::{
     DATABASE_OID, checks, dependencies, foreign_keys, names, partitions, procs, relations, rights, signatures, types,
     visible,
@@ -352,16 +353,19 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
                     let (table, index) = expression_indexes(&own).find(|(_, own)| Some(i64::from(own.oid)) == oid)?;
                     Some(match number(args, 1).filter(|at| *at > 0) {
                         None => {
-                            let shown = names::expression_index_definition(table, index);
+                            let shown = names::expression_index_definition(&own, table, index);
                             let is_pretty = matches!(args.get(2), Some(ScalarValue::Boolean(Some(true))));
-                            match &index.predicate {
+                            match index.predicate.as_ref().map(|own_text| shown_text(&own, own_text)) {
                                 Some(predicate) if is_pretty => shown
                                     .strip_suffix(&format!("({predicate})"))
                                     .map_or(shown.clone(), |head| format!("{head}{predicate}")),
                                 _ => shown,
                             }
                         }
-                        Some(at) => index.keys.get(at as usize - 1).cloned().unwrap_or_default(),
+                        Some(at) => index
+                            .keys
+                            .get(at as usize - 1)
+                            .map_or_else(String::new, |key| shown_text(&own, key)),
                     })
                 };
                 ScalarValue::Utf8(

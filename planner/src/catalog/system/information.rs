@@ -6,6 +6,7 @@
 use super::relations::{Column, collation_name, columns, keyed, relations, shown_default, stored};
 use super::rights;
 use super::rows::{self, Row, row};
+use super::shown_text::shown_text;
 use super::{checks, data_types, dependencies, foreign_keys, routines};
 use crate::catalog::bind::Binder;
 use crate::catalog::through::{self, Through, Use};
@@ -239,7 +240,7 @@ fn column_row(
         .map(str::to_string),
         "identity_cycle": "NO",
         "is_generated": if is_computed { "ALWAYS" } else { "NEVER" },
-        "generation_expression": column.default.filter(|_| is_computed).map(generated_as),
+        "generation_expression": column.default.filter(|_| is_computed).map(|text| generated_as(&shown_text(binder, text))),
         "is_updatable": yes_or_no(is_updatable),
     };
     row.extend(data_types::described(column.sql_type, collation_name(column), database));

@@ -28,6 +28,7 @@ mod rights;
 mod routines;
 mod rows;
 mod settings;
+mod shown_text;
 mod signatures;
 mod statistics;
 mod system_types;
@@ -40,6 +41,7 @@ mod zones;
 pub(crate) use functions::{function, gives_rows, rows_of, table_function};
 pub(crate) use regnames::{split, system_table};
 pub(crate) use rewrite::{rewrite, touches};
+pub(crate) use signatures::types as shipped_arguments;
 pub(crate) use types::{identity as type_identity, name as type_name};
 
 /// The oid of a type by any of its names.

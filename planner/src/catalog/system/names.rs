@@ -1,5 +1,6 @@
 //! PostgreSQL's texts for types and keys.
 
+use super::shown_text::shown_text;
 use super::system_types;
 use tenon_storage::datetime::IntervalRange;
 use tenon_storage::{Deferral, EnumType, ExpressionIndex, Index, SqlType, TableVersion, quote};
@@ -166,21 +167,26 @@ pub(super) fn index_definition(table: &TableVersion, index: &Index) -> String {
 }
 
 /// The same of one on expressions, or a partial one.
-pub(super) fn expression_index_definition(table: &TableVersion, index: &ExpressionIndex) -> String {
+pub(super) fn expression_index_definition(
+    binder: &crate::catalog::bind::Binder,
+    table: &TableVersion,
+    index: &ExpressionIndex,
+) -> String {
+    let keys: Vec<String> = index.keys.iter().map(|key| shown_text(binder, key)).collect();
     format!(
         "CREATE {}INDEX {} ON {}.{} USING btree ({}){}{}",
         if index.unique { "UNIQUE " } else { "" },
         quote::identifier(&index.name),
         quote::identifier(&table.definition().schema_name),
         quote::identifier(table.name()),
-        index.keys.join(", "),
+        keys.join(", "),
         if index.nulls_not_distinct {
             " NULLS NOT DISTINCT"
         } else {
             ""
         },
         match &index.predicate {
-            Some(predicate) => format!(" WHERE ({predicate})"),
+            Some(predicate) => format!(" WHERE ({})", shown_text(binder, predicate)),
             None => String::new(),
         }
     )

@@ -4,6 +4,7 @@ use super::regnames::RegType;
 use super::relations::{schema_oid, shown_default};
 use super::rights;
 use super::rows::{Row, Value, row};
+use super::shown_text::shown_text;
 use super::system_types;
 use crate::catalog::bind::{Binder, parsed_type};
 use std::fmt::Write;
@@ -157,7 +158,7 @@ pub(super) fn default(binder: &Binder, own: &Parameter<'_>) -> Option<String> {
     let sql_type = declared.and_then(|declared| binder.sql_type(&declared).ok());
     Some(match sql_type {
         Some(of) => shown_default(binder, of, text),
-        None => text.to_string(),
+        None => shown_text(binder, text),
     })
 }
 

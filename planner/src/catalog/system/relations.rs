@@ -3,6 +3,7 @@
 //! More than 400 lines because it is a table of catalogs, a function each.
 
 use super::rows::{self, Row, row};
+use super::shown_text::shown_text;
 use super::{DATABASE_OID, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID};
 use super::{
     activity, checks, connection_rules, dependencies, encodings, foreign_keys, locks, names, on_device, open,
@@ -678,6 +679,7 @@ fn defaults(binder: &Binder) -> Vec<Row> {
 
 /// A default as PostgreSQL prints it: a string says its type.
 pub(super) fn shown_default(binder: &Binder, sql_type: SqlType, default: &str) -> String {
+    let default = &shown_text(binder, default);
     let literal = default.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
     let oid = i64::from(sql_type.oid());
     let type_name = match sql_type {
@@ -764,10 +766,10 @@ impl<'a> ShownIndex<'a> {
         stored(binder).flat_map(ShownIndex::of)
     }
 
-    fn definition(&self) -> String {
+    fn definition(&self, binder: &Binder) -> String {
         match self.of {
             ShownKeys::Columns(own) => names::index_definition(self.table, own),
-            ShownKeys::Expressions(own) => names::expression_index_definition(self.table, own),
+            ShownKeys::Expressions(own) => names::expression_index_definition(binder, self.table, own),
         }
     }
 }
@@ -833,15 +835,11 @@ fn indexes(binder: &Binder) -> Vec<Row> {
         if let ShownKeys::Expressions(own) = shown.of {
             let columns = &shown.table.definition().columns;
             let is_column = |key: &String| columns.iter().any(|column| names_column(key, &column.name));
-            let expressions: Vec<&str> = own
-                .keys
-                .iter()
-                .filter(|key| !is_column(key))
-                .map(String::as_str)
-                .collect();
+            let expressions = own.keys.iter().filter(|key| !is_column(key));
+            let expressions: Vec<String> = expressions.map(|key| shown_text(binder, key)).collect();
             row.extend(row! {
                 "indexprs": (!expressions.is_empty()).then(|| expressions.join(", ")),
-                "indpred": own.predicate.as_ref().map(|predicate| format!("({predicate})")),
+                "indpred": own.predicate.as_ref().map(|predicate| format!("({})", shown_text(binder, predicate))),
             });
         }
         row
@@ -970,7 +968,7 @@ fn index_definitions(binder: &Binder) -> Vec<Row> {
             "schemaname": shown.table.definition().schema_name.as_str(),
             "tablename": shown.table.name(),
             "indexname": shown.name,
-            "indexdef": shown.definition(),
+            "indexdef": shown.definition(binder),
         }
     };
     ShownIndex::all(binder).map(index).collect()

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 struct Signature {
     name: String,
     result: String,
+    types: Vec<u32>,
     arguments: String,
 }
 
@@ -35,15 +36,15 @@ fn read(batch: &RecordBatch) -> Option<Vec<(i64, Signature)>> {
         } else {
             arguments.value(row)
         };
-        let types = types
-            .split(|c: char| !c.is_ascii_digit())
-            .filter_map(|oid| oid.parse().ok())
-            .map(type_name);
+        let types = types.split(|c: char| !c.is_ascii_digit());
+        let types: Vec<u32> = types.filter_map(|oid| oid.parse().ok()).collect();
+        let arguments = types.iter().map(|oid| type_name((*oid).into()));
         let set = if sets.value(row) { "SETOF " } else { "" };
         let signature = Signature {
             name: names.value(row).to_string(),
             result: format!("{set}{}", type_name(results.value(row).into())),
-            arguments: types.collect::<Vec<_>>().join(", "),
+            arguments: arguments.collect::<Vec<_>>().join(", "),
+            types,
         };
         (oids.value(row).into(), signature)
     };
@@ -70,4 +71,17 @@ pub(super) fn result(oid: i64) -> Option<String> {
 /// `pg_get_function_arguments`.
 pub(super) fn arguments(oid: i64) -> Option<String> {
     signatures().get(&oid).map(|signature| signature.arguments.clone())
+}
+
+/// The oids of what each function of a name takes.
+pub(crate) fn types(name: &str) -> impl Iterator<Item = &'static [u32]> {
+    static BY_NAME: OnceLock<HashMap<&str, Vec<&[u32]>>> = OnceLock::new();
+    let by_name = BY_NAME.get_or_init(|| {
+        let mut by_name: HashMap<&str, Vec<&[u32]>> = HashMap::new();
+        for own in signatures().values() {
+            by_name.entry(&own.name).or_default().push(&own.types);
+        }
+        by_name
+    });
+    by_name.get(name).into_iter().flatten().copied()
 }

@@ -7,6 +7,7 @@ use super::regnames::split;
 use super::relations::{relations, schema_oid};
 use super::rights;
 use super::rows::{Row, row};
+use super::shown_text::shown_text;
 use crate::catalog::bind::Binder;
 use std::sync::Arc;
 use tenon_storage::composite_type::array_of_rows;
@@ -187,7 +188,8 @@ fn domain(binder: &Binder, of: &Arc<Domain>) -> Row {
     let chain = binder.domain_chain(of);
     // The base may be another domain.
     let base = chain.iter().nth_back(1).map(|base| base.oid);
-    let default = chain.iter().rev().find_map(|of| of.default.clone());
+    let default = chain.iter().rev().find_map(|of| of.default.as_deref());
+    let default = default.map(|text| shown_text(binder, text));
     let category = match of.base {
         SqlType::Array(_) => "A",
         base if base.is_string() => "S",

@@ -45,9 +45,31 @@ pub(super) fn at_most(value: &ColumnarValue, rows: usize) -> u64 {
                 let buffers = array.as_string_view().data_buffers().iter();
                 buffers.map(|buffer| buffer.len() as u64).sum::<u64>() + SLOT_BYTES * rows as u64
             }
-            other if other.is_nested() => array.get_array_memory_size() as u64,
+            other if other.is_nested() => held(array.as_ref()),
             _ => 0,
         },
+    }
+}
+
+/// What an array holds of its own. Texts that share their buffers with others, as those do that were gathered, are counted by
+/// their lengths: the buffers would be counted in each array.
+fn held(array: &dyn Array) -> u64 {
+    match array.data_type() {
+        DataType::Utf8View => {
+            let views = array.as_string_view().views();
+            views.iter().map(|view| u64::from(*view as u32) + SLOT_BYTES).sum()
+        }
+        DataType::List(_) => {
+            let list = array.as_list::<i32>();
+            held(list.values().as_ref()) + size_of_val(list.value_offsets()) as u64
+        }
+        DataType::Struct(_) => array
+            .as_struct()
+            .columns()
+            .iter()
+            .map(|column| held(column.as_ref()))
+            .sum(),
+        _ => array.get_array_memory_size() as u64,
     }
 }
 
@@ -64,7 +86,7 @@ pub(super) fn scalar_bytes(scalar: &ScalarValue) -> u64 {
         ScalarValue::Binary(bytes) | ScalarValue::BinaryView(bytes) | ScalarValue::LargeBinary(bytes) => {
             bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)
         }
-        ScalarValue::List(list) => list.get_array_memory_size() as u64,
+        ScalarValue::List(list) => held(list.as_ref()),
         _ => 0,
     }
 }
@@ -83,8 +105,11 @@ fn array_bytes(array: &ArrayRef) -> Vec<u32> {
         DataType::Utf8View => array.as_string_view().views().iter().map(|view| *view as u32).collect(),
         DataType::List(_) => {
             let list = array.as_list::<i32>();
-            let each = (list.values().get_array_memory_size() / list.values().len().max(1)).max(1);
-            list.offsets().lengths().map(|n| clamp((n * each) as i64)).collect()
+            let each = (held(list.values().as_ref()) / list.values().len().max(1) as u64).max(1);
+            list.offsets()
+                .lengths()
+                .map(|n| clamp((n as u64 * each) as i64))
+                .collect()
         }
         _ => Vec::new(),
     }

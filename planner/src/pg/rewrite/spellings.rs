@@ -29,10 +29,8 @@ pub(super) fn respell(expr: &mut Expr) {
                     .first()
                     .and_then(|part| part.as_ident())
                     .map(|i| i.value.to_lowercase());
-                if matches!(
-                    qualifier.as_deref(),
-                    Some("pg_catalog" | "information_schema" | "public")
-                ) && let Some(last) = function.name.0.pop()
+                if matches!(qualifier.as_deref(), Some("pg_catalog" | "information_schema"))
+                    && let Some(last) = function.name.0.pop()
                 {
                     function.name.0 = vec![last];
                 }

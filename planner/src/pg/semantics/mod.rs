@@ -78,11 +78,9 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
-use datafusion::execution::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, SortExpr, lit};
-use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use std::sync::Arc;
 use tenon_storage::datetime::Conventions;
@@ -134,15 +132,6 @@ pub(crate) fn of_constant(expr: Expr, conventions: &Conventions) -> Result<Expr>
     let schema = DFSchema::empty();
     let done = expr.transform_up(|expr| rewrite_expr(expr, &schema, conventions))?;
     Ok(done.data)
-}
-
-/// PostgreSQL's meaning of an expression over columns that no plan is around.
-pub(crate) fn of_condition(expr: Expr, schema: &DFSchema, state: &SessionState) -> Result<Expr> {
-    let options = state.config_options();
-    let context = SimplifyContext::builder().with_config_options(options.clone()).build();
-    let expr = ExprSimplifier::new(context).coerce(resolve::resolved(expr, schema)?, schema)?;
-    let conventions = conventions::of(options);
-    Ok(expr.transform_up(|expr| rewrite_expr(expr, schema, &conventions))?.data)
 }
 
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 use super::constraints;
 use super::role::rights;
 use super::{
-    check_constraints, column, create, declared, defaults, keys, owner, partition, references, residence, row_types,
-    sequence_texts, triggers, view, view_texts,
+    check_constraints, column, create, declared, defaults, keys, owner, partition, qualify, references, residence,
+    row_types, sequence_texts, triggers, view, view_texts,
 };
 use crate::catalog::bind::{Target, fold};
 use crate::pg::error::{Result, SqlError, state};
@@ -279,9 +279,8 @@ async fn one(
                         column::refuse_generated(own, name, "SET DEFAULT")?;
                         defaults::check(session, value, own)?;
                     }
-                    transaction
-                        .lock()
-                        .set_default(schema, name, &column, Some(value.to_string()))?;
+                    let text = qualify::expression(&session.binder(), value).to_string();
+                    transaction.lock().set_default(schema, name, &column, Some(text))?;
                 }
                 AlterColumnOperation::DropDefault => {
                     let state = session.state();

@@ -1,7 +1,7 @@
 //! CHECK constraints as they are declared; ALTER TABLE ... ADD CHECK and VALIDATE CONSTRAINT.
 
 use super::constraints::{self, Checks};
-use super::defaults;
+use super::{defaults, qualify};
 use crate::catalog::bind::{Binder, Target, fold, undefined};
 use crate::pg::error::{Result, SqlError, state};
 use crate::session::{Session, run};
@@ -41,7 +41,7 @@ pub(super) fn declared(
     }
     Ok(Check {
         name,
-        condition: condition.to_string(),
+        condition: qualify::expression(binder, &condition).to_string(),
         not_valid: false,
         comment: None,
     })

@@ -3,8 +3,9 @@
 //! What changes a type makes another of it, in which the columns of the type are written anew: see
 //! `tenon_storage::composite_type`.
 
+use super::text_dependents::{self, Dropped};
 use super::type_dependents::Type;
-use super::{column, domain, types};
+use super::{column, domain, schema_name, types};
 use crate::catalog::bind::{Binder, Target, parsed_type};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::record::as_altered;
@@ -183,6 +184,8 @@ pub(super) async fn put_anew(session: &mut Session, before: &Arc<Composite>, nex
             let message = format!("type \"{}\" already exists", next.name);
             return Err(SqlError::new(state::DUPLICATE_OBJECT, message));
         }
+        let from = (before.schema_name.as_str(), before.name.as_str());
+        schema_name::moves_type(session, from, (&next.schema_name, &next.name))?;
         // What names the type as it was declared names it so from here on.
         let others = attributes_of(&binder, |own| is_of(&binder, own, before));
         let is_it = |binder: &Binder, own: &str| is_of(binder, own, before);
@@ -339,6 +342,8 @@ pub(super) async fn drop_one(session: &mut Session, composite: &Arc<Composite>, 
         along: &[],
     };
     own.release(session, others, cascade).await?;
+    let dropped = Dropped::Type(&composite.schema_name, &composite.name);
+    text_dependents::release(session, &dropped, &name, cascade)?;
     session.transaction()?.lock().put_object(key(composite), None);
     Ok(())
 }

@@ -319,18 +319,22 @@ pub(super) fn physical(
     rewrite(&mut condition);
     let schema = DFSchema::try_from(schema.as_ref().clone()).map_err(|error| from_datafusion(&error))?;
     let condition = binder.expression(condition, &schema)?;
-    let given = condition.get_type(&schema).map_err(|error| from_datafusion(&error))?;
-    if !matches!(given, DataType::Boolean | DataType::Null) {
+    // Literals may have no type yet: then it is known afterwards.
+    let given = condition.get_type(&schema).unwrap_or(DataType::Boolean);
+    let condition = match given {
+        DataType::Null => condition.cast_to(&DataType::Boolean, &schema),
+        _ => Ok(condition),
+    };
+    let planned = binder.physical(condition.map_err(|error| from_datafusion(&error))?, &schema)?;
+    let given = planned
+        .data_type(schema.as_arrow())
+        .map_err(|error| from_datafusion(&error))?;
+    if given != DataType::Boolean {
         let name = tenon_storage::SqlType::from_data_type(&given).map_or("record", |known| known.base_name());
         let message = format!("argument of CHECK must be type boolean, not type {name}");
         return Err(SqlError::new(state::DATATYPE_MISMATCH, message));
     }
-    let condition = crate::pg::semantics::of_condition(condition, &schema, &binder.services.state)
-        .map_err(|error| from_datafusion(&error))?;
-    let condition = condition
-        .cast_to(&DataType::Boolean, &schema)
-        .map_err(|error| from_datafusion(&error))?;
-    binder.physical(condition, &schema)
+    Ok(planned)
 }
 
 /// A UNIQUE constraint over listed columns.

@@ -1,6 +1,6 @@
 //! Columns as they are declared: type, default, constraints, a sequence of their own.
 
-use super::{constraints, defaults, keys, sequence};
+use super::{constraints, defaults, keys, qualify, sequence};
 use crate::catalog::bind::{Target, fold, parts};
 use crate::pg::collations;
 use crate::pg::error::{Result, SqlError, state};
@@ -71,7 +71,7 @@ pub(super) fn column_definition(
     out.domain = domain.map(|domain| (domain.schema_name.clone(), domain.name.clone()));
     if serial.is_some() {
         let own = own_sequence(session, place, &out, &SequenceOptions::default(), false)?;
-        let sequence = quoted_name(session, place, &own.name);
+        let sequence = quoted_name(place, &own.name);
         out.default = Some(format!("nextval({}::regclass)", quote::literal(&sequence)));
         out.not_null = true;
         declared.sequence = Some(own);
@@ -91,7 +91,7 @@ pub(super) fn column_definition(
                     return Err(SqlError::new(state::SYNTAX_ERROR, message));
                 }
                 defaults::check(session, expr, &out)?;
-                out.default = Some(expr.to_string());
+                out.default = Some(qualify::expression(&session.binder(), expr).to_string());
             }
             ColumnOption::PrimaryKey(key) => {
                 declared.key_deferral = keys::deferral(key.characteristics.as_ref())?;
@@ -144,8 +144,8 @@ pub(super) fn column_definition(
                 }
                 match generation_expr {
                     Some(expr) => {
-                        out.default =
-                            Some(constraints::unqualified(expr.clone(), &place.schema, &place.name).to_string());
+                        let expr = constraints::unqualified(expr.clone(), &place.schema, &place.name);
+                        out.default = Some(qualify::expression(&session.binder(), &expr).to_string());
                         out.generated = Some(Generated::Stored);
                     }
                     None => {
@@ -238,15 +238,9 @@ fn parse_type(word: &str) -> Result<ast::DataType> {
     })
 }
 
-/// A relation's name as a DEFAULT shows it: with its schema where the search path does not find it there.
-pub(super) fn quoted_name(session: &Session, place: &Target, name: &str) -> String {
-    let binder = session.binder();
-    let first = crate::catalog::bind::created_in(&binder.facts.path);
-    if first == Some(&place.schema) {
-        quote::identifier(name)
-    } else {
-        format!("{}.{}", quote::identifier(&place.schema), quote::identifier(name))
-    }
+/// A name in a schema, as a string that names it says it.
+pub(super) fn quoted_name(place: &Target, name: &str) -> String {
+    format!("{}.{}", quote::identifier(&place.schema), quote::identifier(name))
 }
 
 /// The collation of a column, where it is not that of its type; 42804 where the type has none.

@@ -1,9 +1,11 @@
 //! Domains: a type with conditions of its own.
 
+use super::column;
 use super::constraints::Checks;
 use super::drop::depended_on;
-use super::{create, defaults};
-use crate::catalog::bind::{Binder, parts};
+use super::text_dependents::{self, Dropped};
+use super::{create, defaults, qualify, schema_name};
+use crate::catalog::bind::{Binder, Target, parts};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
 use crate::pg::parse::definition::{CreateDomain, DomainAction};
@@ -55,11 +57,11 @@ pub(super) fn create(session: &mut Session, declared: &CreateDomain) -> Result<O
         schema_name: place.schema,
         name: place.name,
         base,
-        declared: declared.data_type.to_string(),
+        declared: binder.declared_in_full(&declared.data_type),
         not_null: declared.not_null,
         // That of the domain below, as it is now.
         default: match &declared.default {
-            Some(default) => Some(default.to_string()),
+            Some(default) => Some(qualify::expression(&binder, default).to_string()),
             None => inner.as_ref().and_then(|inner| inner.default.clone()),
         },
         checks: Vec::new(),
@@ -112,7 +114,9 @@ fn add_check(binder: &Binder, domain: &mut Domain, name: Option<String>, conditi
             .find(is_free)
             .unwrap_or_default(),
     };
-    domain.checks.push((name, condition.to_string()));
+    domain
+        .checks
+        .push((name, qualify::expression(binder, condition).to_string()));
     Ok(())
 }
 
@@ -136,7 +140,7 @@ pub(super) async fn alter(session: &mut Session, name: &ObjectName, action: &Dom
             if let Some(default) = default {
                 defaults::check(session, default, &ColumnDef::new(domain.name.clone(), domain.base))?;
             }
-            next.default = default.as_ref().map(ToString::to_string);
+            next.default = default.as_ref().map(|of| qualify::expression(&binder, of).to_string());
         }
         DomainAction::NotNull(not_null) => {
             next.not_null = *not_null;
@@ -212,6 +216,8 @@ fn columns_of(session: &Session, domain: &Domain) -> Vec<(String, String, String
 }
 
 fn rename(session: &Session, before: &Domain, after: &Domain) -> Result<()> {
+    let (from, to) = ((&before.schema_name, &before.name), (&after.schema_name, &after.name));
+    schema_name::moves_type(session, (from.0, from.1), (to.0, to.1))?;
     // Before the lock: it looks at the transaction's state.
     let columns = columns_of(session, before);
     let transaction = session.transaction()?;
@@ -300,8 +306,11 @@ pub(super) fn drop_one(session: &mut Session, domain: &Arc<Domain>, cascade: boo
     }
     for (schema, table, column) in columns {
         session.notice(format!("drop cascades to column {column} of table {table}"));
-        session.transaction()?.lock().drop_column(&schema, &table, &column)?;
+        let place = Target { schema, name: table };
+        column::remove(session, &place, &column, true)?;
     }
+    let dropped = Dropped::Type(&domain.schema_name, &domain.name);
+    text_dependents::release(session, &dropped, &format!("type {}", domain.name), cascade)?;
     session.transaction()?.lock().put_object(key(domain), None);
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! DROP TABLE, VIEW, SCHEMA and INDEX; TRUNCATE.
 
 use super::role::rights;
+use super::text_dependents;
 use super::{partition, references, row_types, view_texts};
 use crate::catalog::bind::{Target, fold, named_sequence, undefined};
 use crate::catalog::rights::Rights;
@@ -13,7 +14,7 @@ use datafusion::sql::sqlparser::ast::{
     CascadeOption, ObjectName, ObjectNamePart, ObjectType, Truncate, TruncateIdentityOption, visit_relations,
 };
 use std::ops::ControlFlow;
-use tenon_storage::{DatabaseState, Relation, Sequence, privilege};
+use tenon_storage::{DatabaseState, ObjectKey, Relation, Sequence, privilege};
 
 /// The views whose text reads a relation.
 pub(super) fn readers(snapshot: &DatabaseState, schema: &str, name: &str) -> Vec<(String, String)> {
@@ -249,10 +250,18 @@ pub(super) async fn objects(
                             partition::empty(session, own).await?;
                         }
                         if let Some(there) = &there {
+                            if let Some(sequence) = there.as_sequence()
+                                && sequence.owner.is_none()
+                            {
+                                release_sequence(session, sequence, true)?;
+                            }
                             row_types::release(session, there.oid(), true, &within).await?;
                             drop_relation(session, &last, relation, true, &within)?;
                         }
                     }
+                    text_dependents::drop_objects_of(session, &last).await?;
+                } else {
+                    refuse_objects_of(&snapshot, &last)?;
                 }
                 session.transaction()?.lock().drop_schema(&last, cascade)?;
             }
@@ -260,6 +269,21 @@ pub(super) async fn objects(
         }
     }
     Ok(Outcome::Command(tag))
+}
+
+/// 2BP01 for a schema of types and functions.
+fn refuse_objects_of(state_now: &DatabaseState, schema: &str) -> Result<()> {
+    let own = state_now.objects().keys().filter(|key| key.schema() == Some(schema));
+    let own = own.filter_map(|key| match key {
+        ObjectKey::Type { name, .. } => Some(format!("type {schema}.{name}")),
+        ObjectKey::Function { .. } => Some(text_dependents::function_of(key)),
+        _ => None,
+    });
+    let own: Vec<String> = own.collect();
+    match own.is_empty() {
+        true => Ok(()),
+        false => Err(depended_on(&format!("schema {schema}"), &own)),
+    }
 }
 
 /// The oids of the relations of these names, where they are there.

@@ -3,8 +3,9 @@
 //! What changes a type makes another version of it, in which the columns of the type are written anew: see
 //! `tenon_storage::EnumType`.
 
+use super::text_dependents::{self, Dropped};
 use super::type_dependents::Dependents;
-use super::{column, composite, domain, types};
+use super::{column, composite, domain, schema_name, types};
 use crate::catalog::bind::{Target, parsed_type, parts};
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::outcome::Outcome;
@@ -171,13 +172,14 @@ async fn put_anew(
             let message = format!("type \"{own_name}\" already exists");
             return Err(SqlError::new(state::DUPLICATE_OBJECT, message));
         }
+        schema_name::moves_type(session, (&of.schema_name, &of.name), (schema, own_name))?;
         session.transaction()?.lock().put_object(key(of), None);
     }
     session
         .transaction()?
         .lock()
         .put_object(key(next), Some(Object::Enum(next)));
-    replace(session, of, next, change).await
+    replace(session, next, change).await
 }
 
 /// A label with its place in the order, as PostgreSQL numbers them: between its neighbours, or all anew where no number is
@@ -209,13 +211,10 @@ fn with(of: SqlType, next: &'static EnumType) -> Option<SqlType> {
 }
 
 /// Writes the columns of a type in its new version.
-async fn replace(session: &mut Session, before: &EnumType, next: &'static EnumType, change: &TypeChange) -> Result<()> {
+async fn replace(session: &mut Session, next: &'static EnumType, change: &TypeChange) -> Result<()> {
     for domain in domains(session, next) {
         let mut own = (*domain).clone();
         own.base = with(own.base, next).unwrap_or(own.base);
-        if own.declared == before.name {
-            own.declared.clone_from(&next.name);
-        }
         domain::put(session, own)?;
     }
     for (place, columns) in tables(session, next) {
@@ -299,6 +298,7 @@ pub(super) async fn drop_one(session: &mut Session, of: &'static EnumType, casca
     };
     let name = format!("type {}", of.name);
     own.drop(session, (&name, &name), cascade).await?;
+    text_dependents::release(session, &Dropped::Type(&of.schema_name, &of.name), &name, cascade)?;
     session.transaction()?.lock().put_object(key(of), None);
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 use super::grant::Thing;
 use super::role::rights;
+use super::text_dependents::{self, Dropped};
 use super::{create, function_alter};
 use crate::catalog::bind::{Binder, argument_type, overloads, parsed_type, parts, undefined_function};
 use crate::pg::error::{Result, SqlError, SqlState, state};
@@ -240,10 +241,22 @@ pub(super) fn named(session: &Session, name: &ObjectName, arguments: Option<&[St
     }
 }
 
+/// A function and, with `cascade`, what calls it.
+pub(super) fn drop_one(session: &mut Session, key: &ObjectKey, cascade: bool) -> Result<()> {
+    let object = session.state().objects().get(key).cloned();
+    if let Some(Object::Function(of)) = object {
+        let what = text_dependents::function_of(key);
+        text_dependents::release(session, &Dropped::Function(&of), &what, cascade)?;
+    }
+    session.transaction()?.lock().put_object(key.clone(), None);
+    Ok(())
+}
+
 pub(super) fn drop_all(
     session: &mut Session,
     names: &[(ObjectName, Option<Vec<String>>)],
     if_exists: bool,
+    cascade: bool,
 ) -> Result<Outcome> {
     session.check_writable("DROP FUNCTION")?;
     for (name, arguments) in names {
@@ -265,7 +278,7 @@ pub(super) fn drop_all(
                     // Errors name it as the statement does.
                     rights(session, &state_now).check_owner_of(thing.oid, thing.word, &parts(name).join("."))?;
                 }
-                session.transaction()?.lock().put_object(only.clone(), None);
+                drop_one(session, only, cascade)?;
             }
             [] => {
                 let message = match &arguments {

@@ -1,7 +1,7 @@
 //! What calls a function as it gets another name or schema: views, defaults and conditions go on calling it.
 
 use super::stored_texts::{self, Change};
-use crate::catalog::bind::{Binder, created_in};
+use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError};
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{Expr, FunctionArguments, Ident, ObjectName, TableFactor, VisitorMut};
@@ -77,10 +77,7 @@ pub(super) fn written(name: &str) -> Ident {
 /// A function that is about to be renamed or moved.
 pub(super) fn moves(session: &Session, before: &Function, after: &Function) -> Result<()> {
     let binder = session.binder();
-    let mut to = vec![written(&after.name)];
-    if created_in(&binder.facts.path) != Some(&after.schema_name) {
-        to.insert(0, written(&after.schema_name));
-    }
+    let to = vec![written(&after.schema_name), written(&after.name)];
     let mut calls = Calls {
         binder,
         before,

@@ -2,7 +2,7 @@
 
 use super::role::rights;
 use super::unique::Unique;
-use super::{constraints, defaults, references};
+use super::{constraints, defaults, qualify, references};
 use crate::catalog::bind::{fold, parts};
 use crate::catalog::services::Work;
 use crate::pg::error::{Result, SqlError, SqlState, state};
@@ -226,7 +226,7 @@ async fn on_expressions(
         defaults::refuse_sets(&expr, places.0, places.1)?;
         constraints::expression(&binder, expr.clone(), found.schema())?;
         names.push(key_name(&expr));
-        keys.push(expr.to_string());
+        keys.push(qualify::expression(&binder, &expr).to_string());
     }
     let predicate = create.predicate.as_ref().map(own);
     if let Some(predicate) = &predicate {
@@ -239,7 +239,7 @@ async fn on_expressions(
         unique: create.unique,
         nulls_not_distinct: create.nulls_distinct == Some(false),
         keys,
-        predicate: predicate.map(|predicate| predicate.to_string()),
+        predicate: predicate.map(|predicate| qualify::expression(&binder, &predicate).to_string()),
     };
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let transaction = session.transaction()?;

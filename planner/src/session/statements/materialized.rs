@@ -28,7 +28,7 @@ pub(super) async fn create(session: &mut Session, view: &CreateView) -> Result<O
     let binder = session.binder();
     let mut source = view.query.clone();
     only::resolve(&binder, &mut source);
-    qualify::relations(&binder, &mut source);
+    qualify::query(&binder, &mut source);
     let plan = query::plan(&binder, &source, &[])?;
     let given: Vec<String> = view.columns.iter().map(|column| fold(&column.name)).collect();
     let definition = TableDef {

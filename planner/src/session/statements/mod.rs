@@ -68,6 +68,7 @@ mod set;
 mod stars;
 mod stored_texts;
 mod table_locks;
+mod text_dependents;
 pub(crate) mod text_rows;
 mod triggers;
 mod type_dependents;
@@ -288,7 +289,11 @@ async fn define(session: &mut Session, definition: &Definition) -> Result<Outcom
             change,
         } => function_alter::alter(session, tag, name, arguments.as_deref(), change),
         Definition::RenameSchema(from, to) => schema_name::rename(session, from, to).await,
-        Definition::DropFunction { if_exists, names } => function::drop_all(session, names, *if_exists),
+        Definition::DropFunction {
+            if_exists,
+            names,
+            cascade,
+        } => function::drop_all(session, names, *if_exists, *cascade),
         Definition::CreateDomain(domain) => domain::create(session, domain),
         Definition::AlterDomain { name, action } => domain::alter(session, name, action).await,
         Definition::DropDomain {

@@ -2,6 +2,7 @@
 
 use super::grant::{self, Thing};
 use super::role::{self, rights};
+use super::text_dependents;
 use super::{drop, function};
 use crate::catalog::bind::Binder;
 use crate::catalog::rights::{Rights, refused};
@@ -295,11 +296,14 @@ async fn drop_owned(session: &mut Session, of: &[u32], cascade: bool) -> Result<
         let found = state_now.objects().iter().filter(|(_, object)| own(object));
         found.map(|(key, _)| key.clone()).collect()
     };
+    for key in objects {
+        text_dependents::drop_object(session, &key, cascade).await?;
+        if session.state().objects().contains_key(&key) {
+            session.transaction()?.lock().put_object(key, None);
+        }
+    }
     let transaction = session.transaction()?;
     let mut transaction = transaction.lock();
-    for key in objects {
-        transaction.put_object(key, None);
-    }
     // What they were granted, and what they have granted by default.
     let state_now = transaction.state().clone();
     for thing in things(&state_now) {

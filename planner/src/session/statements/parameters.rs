@@ -61,7 +61,20 @@ pub(super) fn typed(
         }
     }
     let text = || Arc::new(Field::new("", DataType::Utf8View, true));
-    let first = match plan(known.clone()) {
+    let (first, called) = plan(known.clone());
+    let called = called.into_iter().filter_map(|(id, field)| Some((index(&id)?, field)));
+    let called: Vec<_> = called.filter(|(at, _)| *at < count && known[*at].is_none()).collect();
+    let plan = |known| plan(known).0;
+    let first = match called.is_empty() {
+        true => first,
+        false => {
+            for (at, field) in called {
+                known[at] = Some(field);
+            }
+            plan(known.clone())
+        }
+    };
+    let first = match first {
         Err(error) if error.message.contains("laceholder") => {
             for at in &hints.free {
                 known[*at].get_or_insert_with(text);

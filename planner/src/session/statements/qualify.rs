@@ -1,21 +1,36 @@
-//! A view's text names its tables with their schemas, so that a later search path does not change what it reads.
+//! Texts that are kept - of views, defaults, conditions, indexes, keys of partitions, domains - name relations, types and
+//! functions that are not PostgreSQL's own with their schemas, so that a later search path does not change what they mean.
 
-use crate::catalog::bind::{Binder, fold};
+use super::function_texts::written;
+use crate::catalog::bind::{Binder, fold, parsed_type};
+use crate::catalog::system::shipped_arguments;
+use crate::pg::rewrite::{OF_SEQUENCES, function_name, is_regclass};
 use crate::pg::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::{
-    Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, TableAlias,
-    TableFactor, VisitorMut,
+    DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, Select,
+    SelectItem, SelectItemQualifiedWildcardKind, TableAlias, TableFactor, Value, VisitorMut,
 };
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-/// Qualifies each bare name of a stored relation that is not a common table expression's.
-pub(super) fn relations(binder: &Binder, query: &mut Box<Query>) {
+/// Qualifies the bare names in a query, but for common table expressions.
+pub(super) fn query(binder: &Binder, query: &mut Box<Query>) {
+    qualify(binder, query);
+}
+
+/// An expression with the bare names in it qualified.
+pub(super) fn expression(binder: &Binder, expr: &Expr) -> Expr {
+    let mut expr = expr.clone();
+    qualify(binder, &mut expr);
+    expr
+}
+
+fn qualify<T: VisitMut>(binder: &Binder, tree: &mut T) {
     let mut qualifier = Qualifier {
         binder,
         defined: HashSet::new(),
     };
-    let _ = query.visit(&mut qualifier);
+    let _ = tree.visit(&mut qualifier);
 }
 
 struct Qualifier<'a> {
@@ -23,8 +38,95 @@ struct Qualifier<'a> {
     defined: HashSet<String>,
 }
 
+impl Qualifier<'_> {
+    fn data_type(&self, declared: &mut DataType) {
+        if let DataType::Custom(..) | DataType::Array(_) = declared
+            && let Ok(full) = parsed_type(&self.binder.declared_in_full(declared))
+        {
+            *declared = full;
+        }
+    }
+
+    /// A name in a string: `nextval('s')`.
+    fn text(&self, expr: &mut Expr) {
+        if let Expr::Value(value) = expr
+            && let Value::SingleQuotedString(text) = &mut value.value
+            && text.parse::<u32>().is_err()
+            && let Ok(found) = self.binder.names().textual(text)
+        {
+            *text = format!("{}.{}", written(found.schema_name()), written(found.name()));
+        }
+    }
+
+    /// The name of a function in SQL. Not where PostgreSQL has one that takes as many arguments, which may be meant.
+    fn function(&self, name: &mut ObjectName, given: usize) {
+        let [ObjectNamePart::Identifier(bare)] = name.0.as_slice() else {
+            return;
+        };
+        let found = self.binder.functions_named(name);
+        let Some(first) = found.first() else { return };
+        let one_schema = found.iter().all(|own| own.schema_name == first.schema_name);
+        if one_schema && !shipped_arguments(&fold(bare)).any(|own| own.len() == given) {
+            *name = ObjectName::from(vec![written(&first.schema_name), bare.clone()]);
+        }
+    }
+}
+
 impl VisitorMut for Qualifier<'_> {
     type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Cast { expr, data_type, .. } if is_regclass(data_type) => self.text(expr),
+            Expr::Cast { data_type, .. } => self.data_type(data_type),
+            Expr::TypedString(typed) => self.data_type(&mut typed.data_type),
+            Expr::Function(call) => {
+                let of_sequence = OF_SEQUENCES.contains(&function_name(call).as_str());
+                let given = match &mut call.args {
+                    FunctionArguments::List(list) => {
+                        if let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(first))) = list.args.first_mut()
+                            && of_sequence
+                        {
+                            self.text(first);
+                        }
+                        list.args.len()
+                    }
+                    _ => 0,
+                };
+                self.function(&mut call.name, given);
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        // A column that is called like the function goes on being so.
+        let (name, given, alias) = match factor {
+            TableFactor::Table {
+                name,
+                args: Some(args),
+                alias,
+                ..
+            } => (name, args.args.len(), alias),
+            TableFactor::Function { name, args, alias, .. } => (name, args.len(), alias),
+            _ => return ControlFlow::Continue(()),
+        };
+        let bare = match name.0.as_slice() {
+            [ObjectNamePart::Identifier(bare)] => bare.clone(),
+            _ => return ControlFlow::Continue(()),
+        };
+        self.function(name, given);
+        if name.0.len() > 1 && alias.is_none() {
+            *alias = Some(TableAlias {
+                explicit: true,
+                name: bare,
+                columns: Vec::new(),
+                at: None,
+            });
+        }
+        ControlFlow::Continue(())
+    }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         if let Some(with) = &query.with {

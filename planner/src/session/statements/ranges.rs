@@ -1,5 +1,6 @@
 //! CREATE TYPE ... AS RANGE, and DROP TYPE of such: types of ranges over a type of the system, each with its multiranges.
 
+use super::text_dependents::{self, Dropped};
 use super::type_dependents::Dependents;
 use super::{composite, types};
 use crate::catalog::bind::{Target, parsed_type, parts};
@@ -146,6 +147,9 @@ pub(super) async fn drop_one(session: &mut Session, of: &'static UserRange, mult
     };
     let name = format!("type {}", of.name);
     dependents.drop(session, (&name, &name), cascade).await?;
+    for own in [&of.name, &of.multirange_name] {
+        text_dependents::release(session, &Dropped::Type(&of.schema_name, own), &name, cascade)?;
+    }
     let transaction = session.transaction()?;
     let mut transaction = transaction.lock();
     for name in [&of.name, &of.multirange_name] {

@@ -1,4 +1,5 @@
-//! ALTER SCHEMA ... RENAME TO: everything in the schema goes with it, and what names it by the schema goes on doing so.
+//! ALTER SCHEMA ... RENAME TO: everything in the schema goes with it, and what names it by the schema goes on doing so. And what
+//! names a type that gets another name or schema.
 
 use super::function_texts::written;
 use super::stored_texts::{self, Change};
@@ -22,6 +23,8 @@ use tenon_storage::{Composite, Function, FunctionResult, Object, ObjectKey, Rela
 struct Names<'a> {
     from: &'a str,
     to: &'a str,
+    /// Of this type alone, with what it is called afterwards.
+    of_type: Option<(&'a str, &'a str)>,
     changed: bool,
 }
 
@@ -29,6 +32,7 @@ impl Names<'_> {
     fn name(&mut self, name: &mut ObjectName) {
         if let [ObjectNamePart::Identifier(schema), _, ..] = name.0.as_mut_slice()
             && fold(schema) == self.from
+            && self.of_type.is_none()
         {
             *schema = written(self.to);
             self.changed = true;
@@ -37,7 +41,18 @@ impl Names<'_> {
 
     fn data_type(&mut self, of: &mut DataType) {
         match of {
-            DataType::Custom(name, _) => self.name(name),
+            DataType::Custom(name, _) => match self.of_type {
+                Some((from, to)) => {
+                    if let [schema, own] = parts(name).as_slice()
+                        && schema == self.from
+                        && own == from
+                    {
+                        *name = ObjectName::from(vec![written(self.to), written(to)]);
+                        self.changed = true;
+                    }
+                }
+                None => self.name(name),
+            },
             DataType::Array(
                 ArrayElemTypeDef::SquareBracket(item, _)
                 | ArrayElemTypeDef::AngleBracket(item)
@@ -55,6 +70,7 @@ impl Names<'_> {
         };
         if let [schema, name] = split(text).as_slice()
             && schema == self.from
+            && self.of_type.is_none()
         {
             *text = format!("{}.{}", quote::identifier(self.to), quote::identifier(name));
             self.changed = true;
@@ -88,7 +104,9 @@ impl VisitorMut for Names<'_> {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         match expr {
-            Expr::CompoundIdentifier(parts) if parts.len() > 2 && fold(&parts[0]) == self.from => {
+            Expr::CompoundIdentifier(parts)
+                if parts.len() > 2 && fold(&parts[0]) == self.from && self.of_type.is_none() =>
+            {
                 parts[0] = written(self.to);
                 self.changed = true;
             }
@@ -152,6 +170,7 @@ pub(super) async fn rename(session: &mut Session, from: &str, to: &str) -> Resul
     let mut names = Names {
         from,
         to,
+        of_type: None,
         changed: false,
     };
     stored_texts::change_all(session, &mut names)?;
@@ -161,6 +180,19 @@ pub(super) async fn rename(session: &mut Session, from: &str, to: &str) -> Resul
     relations(session, from, to).await?;
     session.transaction()?.lock().forget_schema(from)?;
     Ok(Outcome::Command("ALTER SCHEMA".into()))
+}
+
+/// A type that is about to be renamed or moved, by its schemas and its names.
+pub(super) fn moves_type(session: &Session, from: (&str, &str), to: (&str, &str)) -> Result<()> {
+    let mut names = Names {
+        from: from.0,
+        to: to.0,
+        of_type: Some((from.1, to.1)),
+        changed: false,
+    };
+    stored_texts::change_all(session, &mut names)?;
+    functions(session, &mut names)?;
+    attributes(session, &mut names)
 }
 
 /// A declared type.
@@ -198,7 +230,7 @@ fn functions(session: &Session, names: &mut Names<'_>) -> Result<()> {
         types.into_iter().for_each(|of| declared(of, names));
         let mut arguments = arguments.clone();
         arguments.iter_mut().for_each(|of| declared(of, names));
-        if schema == names.from {
+        if schema == names.from && names.of_type.is_none() {
             next.schema_name = names.to.to_string();
         }
         let new_key = ObjectKey::Function {

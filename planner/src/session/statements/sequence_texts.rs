@@ -82,7 +82,7 @@ fn changed<T: VisitMut>(session: &Session, schema: &str, (oid, to): (u32, &str),
 
 /// A sequence that is about to be renamed or moved.
 pub(super) fn moves(session: &Session, oid: u32, to: &Target) -> Result<()> {
-    let to = declared::quoted_name(session, to, &to.name);
+    let to = declared::quoted_name(to, &to.name);
     let default = |schema: &str, text: Option<&str>| -> Result<Option<String>> {
         let Some(text) = text else { return Ok(None) };
         let mut expr = parse_expression(text)?;

@@ -19,7 +19,7 @@ pub(super) fn view(session: &mut Session, create: &CreateView) -> Result<Outcome
     binder.describes = true;
     let mut source = create.query.clone();
     only::resolve(&binder, &mut source);
-    super::qualify::relations(&binder, &mut source);
+    super::qualify::query(&binder, &mut source);
     super::stars::spell_out(&binder, &mut source);
     let plan = query::plan(&binder, &source, &[])?;
     let given: Vec<String> = create.columns.iter().map(|column| fold(&column.name)).collect();

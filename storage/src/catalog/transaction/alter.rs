@@ -190,6 +190,7 @@ impl Transaction {
         let index = column_of(&definition, column)?;
         self.drop_owned_sequences(current.oid(), Some(column))?;
         self.column_renamed(current.oid(), column, None);
+        self.drop_comment_of_column(current.oid(), index as u32 + 1);
         definition.columns.remove(index);
         definition.dictionaries.remove(index);
         definition.drop_from_indexes(index);

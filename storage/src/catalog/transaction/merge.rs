@@ -64,6 +64,7 @@ impl Transaction {
         if !self.is_dirty() {
             return Ok(None);
         }
+        self.check_types()?;
         // What takes long is made here, where nobody waits for it: others commit meanwhile. Few rows are settled where they are
         // merged: should others have committed, those are other segments.
         let is_small = self.is_small();

@@ -6,6 +6,8 @@ use super::super::sequence::{Sequence, SequenceDef, SequenceOwner};
 use super::super::state::Relation;
 use super::Transaction;
 use crate::error::{ErrorKind, Result, StorageError};
+use crate::range::RangeType;
+use crate::types::SqlType;
 use std::sync::Arc;
 
 impl Transaction {
@@ -118,6 +120,46 @@ impl Transaction {
         }
     }
 
+    /// 2BP01 where a table or a domain is of an enum or a range that is dropped: a store of such a state could not be read.
+    pub(super) fn check_types(&self) -> Result<()> {
+        let dropped = self.objects.values().flatten().filter_map(own_type);
+        let is_there = |oid: u32| {
+            self.state
+                .objects
+                .values()
+                .filter_map(own_type)
+                .any(|(own, _)| own == oid)
+        };
+        let dropped: Vec<(u32, &str)> = dropped.filter(|(oid, _)| !is_there(*oid)).collect();
+        if dropped.is_empty() {
+            return Ok(());
+        }
+        let refused = |of: SqlType, what: String| match dropped.iter().find(|(oid, _)| Some(*oid) == type_oid(of)) {
+            Some((_, name)) => {
+                let message = format!("cannot drop type {name} because other objects depend on it");
+                let error = StorageError::new(ErrorKind::DependentObjects, message);
+                Err(error.detail(format!("{what} depends on type {name}")))
+            }
+            None => Ok(()),
+        };
+        for table in self.state.relations().filter_map(Relation::as_table) {
+            for column in &table.definition().columns {
+                let what = format!("column {} of table {}", column.name, table.name());
+                refused(column.sql_type, what)?;
+            }
+            let keys = table.definition().partitioning.iter().flat_map(|of| &of.keys);
+            for key in keys {
+                refused(key.sql_type, format!("table {}", table.name()))?;
+            }
+        }
+        for object in self.state.objects.values() {
+            if let Object::Domain(of) = object {
+                refused(of.base, format!("type {}", of.name))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Drops what is said of an object that goes.
     pub(super) fn drop_comments(&mut self, of: u32) {
         let first = ObjectKey::Comment { oid: of, column: 0 };
@@ -136,6 +178,22 @@ impl Transaction {
         }
     }
 
+    /// What is said of a relation's columns after one of them is gone, the first being 1.
+    pub(super) fn drop_comment_of_column(&mut self, of: u32, number: u32) {
+        let key = |column| ObjectKey::Comment { oid: of, column };
+        let own = self.state.objects.range(key(number)..=key(u32::MAX));
+        let own: Vec<(ObjectKey, Object)> = own.map(|(key, said)| (key.clone(), said.clone())).collect();
+        for (before, said) in own {
+            let ObjectKey::Comment { column, .. } = before else {
+                continue;
+            };
+            self.put_object(before, None);
+            if column > number {
+                self.put_object(key(column - 1), Some(said));
+            }
+        }
+    }
+
     /// Drops what a schema holds beside its relations.
     pub(super) fn drop_objects_of(&mut self, schema: &str) {
         let own = |key: &&ObjectKey| key.schema() == Some(schema);
@@ -143,5 +201,24 @@ impl Transaction {
         for key in keys {
             self.put_object(key, None);
         }
+    }
+}
+
+/// An enum or a range, by its oid and its name.
+fn own_type(object: &Object) -> Option<(u32, &str)> {
+    match object {
+        Object::Enum(of) => Some((of.oid, &of.name)),
+        Object::Range(of, false) => Some((of.oid, &of.name)),
+        _ => None,
+    }
+}
+
+/// The oid of the enum or the range that values, or their items, are of.
+fn type_oid(of: SqlType) -> Option<u32> {
+    match of {
+        SqlType::Enum(of) => Some(of.oid),
+        SqlType::Range(RangeType::User(of)) | SqlType::Multirange(RangeType::User(of)) => Some(of.oid),
+        SqlType::Array(of) => type_oid(of.element()),
+        _ => None,
     }
 }

@@ -8,10 +8,12 @@
 use super::variadic::{array_of, is_variadic};
 use super::{Arguments, Inliner, cast_bare};
 use crate::catalog::bind::{Binder, fold};
+use crate::catalog::system::shipped_arguments;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::select;
+use crate::pg::semantics::resolve::open;
 use crate::pg::types::type_oid;
-use crate::pg::walk::{Visit, constraint, null};
+use crate::pg::walk::{Visit, constraint, expressions, null};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::sql::sqlparser::ast::{
     Cte, Expr, JoinConstraint, ObjectName, Query, SelectItem, Statement, TableFactor, TableWithJoins, UnaryOperator,
@@ -32,7 +34,7 @@ thread_local! {
 
 /// What is known of an argument's type, or a parameter's.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Type {
+pub(super) enum Type {
     /// A literal that takes the type that is wanted; a parameter that takes any.
     Open,
     Of(SqlType),
@@ -43,20 +45,26 @@ enum Type {
 pub(super) type Candidate = (Arc<Function>, Vec<Expr>);
 
 impl Inliner<'_> {
-    /// The function that a call means. `of`: the call, where it stands in FROM.
+    /// The function that a call means; None: one of PostgreSQL's. `of`: the call, where it stands in FROM.
     pub(super) fn meant(
         &self,
         name: &ObjectName,
         given: &Arguments,
         of: Option<&TableFactor>,
         candidates: Vec<Candidate>,
-    ) -> Result<Candidate> {
+    ) -> Result<Option<Candidate>> {
         let said = given.iter().any(|(_, value)| array_of(value).is_some());
         let types = given
             .iter()
             .map(|(_, value)| self.type_of(array_of(value).unwrap_or(value), of));
         let types: Vec<Type> = types.collect();
-        let mut taken: Vec<Vec<Type>> = Vec::new();
+        // PostgreSQL's own are looked at first, unless a schema is named.
+        let shipped = match name.0.as_slice() {
+            [only] => shipped(only.as_ident().map(fold).as_deref().unwrap_or_default(), given),
+            _ => Vec::new(),
+        };
+        let first = shipped.len();
+        let mut taken: Vec<Vec<Type>> = shipped;
         let mut visible: Vec<Candidate> = Vec::new();
         for (function, values) in candidates {
             let own = given.iter().enumerate();
@@ -66,7 +74,7 @@ impl Inliner<'_> {
             let hides = |((other, _), types): (&Candidate, &Vec<Type>)| {
                 *types == own && other.schema_name != function.schema_name
             };
-            if !visible.iter().zip(&taken).any(hides) {
+            if !taken[..first].contains(&own) && !visible.iter().zip(&taken[first..]).any(hides) {
                 taken.push(own);
                 visible.push((function, values));
             }
@@ -76,17 +84,26 @@ impl Inliner<'_> {
             format!("function {name}({types}) {what}")
         };
         // An expression over integers that are written is an int8 here, where PostgreSQL has an int4.
-        let narrow = |of: &Type| match of {
-            Type::Of(SqlType::Int8) => Type::Of(SqlType::Int4),
+        let narrow = |(of, (_, value)): (&Type, &(_, Expr))| match of {
+            Type::Of(SqlType::Int8) if is_over_integers(value) => Type::Of(SqlType::Int4),
             other => *other,
         };
         let found = choose(&types, &taken).or_else(|left| match left {
-            0 => choose(&types.iter().map(narrow).collect::<Vec<_>>(), &taken),
+            0 => choose(&types.iter().zip(given).map(narrow).collect::<Vec<_>>(), &taken),
             several => Err(several),
         });
         match found {
-            Ok(at) => Ok(visible.swap_remove(at)),
-            Err(_) if types.contains(&Type::Other) => Ok(visible.swap_remove(0)),
+            Ok(at) => {
+                for ((_, value), (given, own)) in given.iter().zip(types.iter().zip(&taken[at])) {
+                    if let (Type::Open, Type::Of(own), Some(id)) = (given, own, parameter_id(value)) {
+                        open::called(id, *own);
+                    }
+                }
+                Ok(at.checked_sub(first).map(|at| visible.swap_remove(at)))
+            }
+            Err(_) if visible.is_empty() => Ok(None),
+            Err(_) if types.contains(&Type::Other) => Ok(Some(visible.swap_remove(0))),
+            Err(_) if first > 0 => Ok(None),
             Err(0) => {
                 let hint =
                     "No function matches the given name and argument types. You might need to add explicit type casts.";
@@ -171,7 +188,7 @@ impl Inliner<'_> {
     }
 
     /// A query with those queries of the WITH around it that it names.
-    fn with(&self, mut query: Box<Query>) -> Box<Query> {
+    pub(super) fn with(&self, mut query: Box<Query>) -> Box<Query> {
         let known: Vec<&With> = self.withs.iter().flatten().collect();
         let mut names = named(query.as_ref());
         let mut tables: Vec<Cte> = Vec::new();
@@ -193,7 +210,7 @@ impl Inliner<'_> {
     }
 
     /// The type of a query's only column; None where it cannot be planned.
-    fn planned(&self, query: Box<Query>) -> Option<Type> {
+    pub(super) fn planned(&self, query: Box<Query>) -> Option<Type> {
         if DEPTH.get() >= DEPTH_MAX {
             return None;
         }
@@ -228,6 +245,55 @@ fn planned(binder: &Binder, query: Box<Query>, parameters: &[Option<FieldRef>]) 
             Some(own) => Type::Of(own),
         },
     })
+}
+
+/// Whether an expression computes with integers that are written in it.
+fn is_over_integers(value: &Expr) -> bool {
+    match value {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Cast { .. } => false,
+        Expr::Nested(inner) => is_over_integers(inner),
+        other => expressions(other, |expr, _| match expr {
+            Expr::Value(literal) if matches!(literal.value, Value::Number(..)) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        })
+        .is_break(),
+    }
+}
+
+/// The name of the parameter that an expression is.
+fn parameter_id(value: &Expr) -> Option<&str> {
+    match value {
+        Expr::Nested(inner) => parameter_id(inner),
+        Expr::Value(literal) => match &literal.value {
+            Value::Placeholder(id) => Some(id),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// What PostgreSQL's functions of that name take, as far as they take a call with so many arguments.
+fn shipped(name: &str, given: &Arguments) -> Vec<Vec<Type>> {
+    if given.iter().any(|(name, _)| name.is_some()) {
+        return Vec::new();
+    }
+    let of = |oid: &u32| match SqlType::of_oid(*oid, -1) {
+        Some(of) => Type::Of(of),
+        None if is_polymorphic(*oid) => Type::Open,
+        None => Type::Other,
+    };
+    shipped_arguments(name)
+        .filter(|own| own.len() == given.len())
+        .map(|own| own.iter().map(of).collect())
+        .collect()
+}
+
+/// Whether a type is one of those that take any other: `"any"`, `anyelement` and its like.
+fn is_polymorphic(oid: u32) -> bool {
+    matches!(
+        oid,
+        2276 | 2277 | 2283 | 2776 | 3500 | 3831 | 4537 | 5077 | 5078 | 5079 | 5080
+    )
 }
 
 /// The relations around a call, without conditions, since it may stand there; of a call in FROM those before it.
@@ -376,6 +442,8 @@ fn goes(given: Type, own: Type) -> bool {
     let (from, to) = match (given, own) {
         (Type::Open, _) | (_, Type::Open) => return true,
         (Type::Of(from), Type::Of(to)) => (from, to),
+        // Such as oid.
+        (Type::Of(Int2 | Int4 | Int8), Type::Other) => return true,
         _ => return given == own,
     };
     if from.oid() == to.oid() || category(given) == 'S' && category(own) == 'S' {

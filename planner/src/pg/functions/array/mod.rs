@@ -33,7 +33,7 @@ pub(super) use construct::in_arrays;
 pub(crate) use construct::{array_of_records, constructor};
 pub(crate) use even::EVEN;
 pub(crate) use poly::{type_name, unified, unifies};
-pub(crate) use quantified::name as quantified;
+pub(crate) use quantified::{listed, name as quantified};
 pub(crate) use search::{contains, overlaps};
 pub(crate) use subquery::OR_EMPTY;
 pub(crate) use subscript::{SLICE, SUBSCRIPT};

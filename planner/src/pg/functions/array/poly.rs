@@ -3,15 +3,19 @@
 
 use super::leaf;
 use super::lists::list_type;
+use super::quantified;
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
 use crate::pg::numeric::unify::differ;
-use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::compute::can_cast_types;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
-use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
+};
 use std::hash::{Hash, Hasher};
 use tenon_storage::types::NUMERIC;
 
@@ -231,6 +235,27 @@ impl ScalarUDFImpl for Function {
             Returns::Ints => list_type(&DataType::Int32, 1),
             Returns::Texts => list_type(&DataType::Utf8View, 1),
         })
+    }
+
+    fn simplify(&self, mut args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        let listed = match args.as_slice() {
+            [_, Expr::Literal(array, _)] => quantified::listed(self.name, array),
+            _ => None,
+        };
+        let Some((items, negated)) = listed else {
+            return Ok(ExprSimplifyResult::Original(args));
+        };
+        if items.is_empty() {
+            return Ok(ExprSimplifyResult::Simplified(lit(negated)));
+        }
+        if info.get_data_type(&args[0])? != *items.data_type() {
+            return Ok(ExprSimplifyResult::Original(args));
+        }
+        let items = (0..items.len()).map(|at| Ok(Expr::Literal(ScalarValue::try_from_array(&items, at)?, None)));
+        let items = items.collect::<Result<Vec<_>>>()?;
+        Ok(ExprSimplifyResult::Simplified(
+            args.swap_remove(0).in_list(items, negated),
+        ))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -7,7 +7,7 @@ use datafusion::arrow::compute::kernels::cmp;
 use datafusion::arrow::compute::{SortOptions, take};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::error::ArrowError;
-use datafusion::common::Result;
+use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use std::cmp::Ordering;
@@ -90,6 +90,33 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
         function!("all_gt", true, cmp::gt, Ordering::is_gt),
         function!("all_ge", true, cmp::gt_eq, Ordering::is_ge),
     ]
+}
+
+/// The items of a constant array that a function asks to have, or with true not to have, the value: `x = ANY (array)` is
+/// `x IN (items)`, for which scans, indexes and filters have their ways. None of other functions, and of types that lists compare
+/// by other rules.
+pub(crate) fn listed(function: &str, array: &ScalarValue) -> Option<(ArrayRef, bool)> {
+    let negated = match function {
+        "any_eq" => false,
+        "all_ne" => true,
+        _ => return None,
+    };
+    let ScalarValue::List(list) = array else { return None };
+    if list.len() != 1 || list.is_null(0) {
+        return None;
+    }
+    let items = list.value(0);
+    let plain = matches!(
+        items.data_type(),
+        DataType::Int16
+            | DataType::Int32
+            | DataType::Int64
+            | DataType::Utf8View
+            | DataType::Date32
+            | DataType::Boolean
+            | DataType::FixedSizeBinary(16)
+    );
+    plain.then_some((items, negated))
 }
 
 /// The function for an operator.

@@ -355,8 +355,12 @@ fn text(parser: &mut Parser<'_>) -> Result<String, ParserError> {
 pub(super) fn drop(parser: &mut Parser<'_>) -> Result<Definition, ParserError> {
     let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
     let names = parser.parse_comma_separated(signature)?;
-    let _ = parser.parse_one_of_keywords(&[Keyword::CASCADE, Keyword::RESTRICT]);
-    Ok(Definition::DropFunction { if_exists, names })
+    let cascade = parser.parse_one_of_keywords(&[Keyword::CASCADE, Keyword::RESTRICT]) == Some(Keyword::CASCADE);
+    Ok(Definition::DropFunction {
+        if_exists,
+        names,
+        cascade,
+    })
 }
 
 /// A function's name, and the types of its arguments where they are given, in parentheses.

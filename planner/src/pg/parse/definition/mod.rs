@@ -69,6 +69,7 @@ pub(crate) enum Definition {
         if_exists: bool,
         /// With the types of the arguments, where they are given.
         names: Vec<(ObjectName, Option<Vec<String>>)>,
+        cascade: bool,
     },
     CreateDomain(Box<CreateDomain>),
     AlterDomain {

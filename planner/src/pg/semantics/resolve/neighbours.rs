@@ -45,11 +45,6 @@ impl AnalyzerRule for LiteralsTakeTypes {
     }
 }
 
-/// The same of an expression alone.
-pub(in crate::pg::semantics) fn resolved(expr: Expr, schema: &DFSchema) -> Result<Expr> {
-    Ok(expr.transform_up(|expr| rewrite_expr(expr, schema))?.data)
-}
-
 fn rewrite_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let node = match node {
         LogicalPlan::Union(union) => return sets::union(union),

@@ -14,10 +14,12 @@ use tenon_storage::{ArrayType, SqlType};
 thread_local! {
     /// The types of the statement that is planned here, by the names of its parameters.
     static TOLD: RefCell<Option<HashMap<String, FieldRef>>> = const { RefCell::new(None) };
+    /// The types that calls of functions in SQL give to what they are called with.
+    static CALLED: RefCell<HashMap<String, FieldRef>> = RefCell::default();
 }
 
-/// Plans a statement some of whose parameters may have no type.
-pub(crate) fn planning<T>(plan: impl FnOnce() -> T) -> T {
+/// Plans a statement some of whose parameters may have no type, and tells which calls of functions in SQL give them.
+pub(crate) fn planning<T>(plan: impl FnOnce() -> T) -> (T, HashMap<String, FieldRef>) {
     struct Restored(Option<HashMap<String, FieldRef>>);
     impl Drop for Restored {
         fn drop(&mut self) {
@@ -25,7 +27,17 @@ pub(crate) fn planning<T>(plan: impl FnOnce() -> T) -> T {
         }
     }
     let _restored = Restored(TOLD.replace(Some(HashMap::new())));
-    plan()
+    let before = CALLED.take();
+    let planned = plan();
+    (planned, CALLED.replace(before))
+}
+
+/// A parameter without a type is what a function in SQL takes.
+pub(crate) fn called(id: &str, of: SqlType) {
+    let field = Arc::new(of_parameter(of).field("", true));
+    CALLED.with_borrow_mut(|called| {
+        called.entry(id.to_string()).or_insert(field);
+    });
 }
 
 /// What a parameter is whose place asks for a type: values keep the digits and the length that they have.

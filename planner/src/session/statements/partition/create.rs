@@ -5,7 +5,7 @@ use crate::catalog::bind::{Target, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
 use crate::session::Session;
-use crate::session::statements::check_constraints;
+use crate::session::statements::{check_constraints, qualify};
 use datafusion::arrow::datatypes::Schema;
 use datafusion::sql::sqlparser::ast::{self, ColumnOption, CreateTable, ForValues, ObjectName, TableConstraint};
 use std::sync::Arc;
@@ -115,7 +115,7 @@ fn own(
                 ColumnOption::NotNull => partition.not_null.push(at),
                 ColumnOption::Check(check) => checks.push((option.name.clone(), check.clone())),
                 ColumnOption::Default(value)
-                    if root.columns[at].default.as_deref() == Some(value.to_string().as_str()) => {}
+                    if root.columns[at].default == Some(qualify::expression(&session.binder(), value).to_string()) => {}
                 other => return Err(SqlError::unsupported(format!("{other} of a partition's column"))),
             }
         }

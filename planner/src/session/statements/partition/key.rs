@@ -6,7 +6,7 @@ use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::from_datafusion;
 use crate::pg::functions::partition_hash::hashes;
 use crate::pg::rewrite::{function_name, rewrite};
-use crate::session::statements::{constraints, defaults, generated};
+use crate::session::statements::{constraints, defaults, generated, qualify};
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::ExprSchemable;
@@ -104,12 +104,9 @@ fn key(binder: &Binder, expr: &Expr, schema: &Arc<Schema>) -> Result<PartitionKe
     }
     let sql_type = SqlType::from_field(&field).ok_or_else(|| SqlError::unsupported("a partition key of this type"))?;
     let is_call = matches!(inner, Expr::Function(_));
+    let kept = qualify::expression(binder, inner);
     Ok(PartitionKey {
-        expression: if is_call {
-            inner.to_string()
-        } else {
-            format!("({inner})")
-        },
+        expression: if is_call { kept.to_string() } else { format!("({kept})") },
         is_column: false,
         sql_type: ordered(sql_type)?,
     })

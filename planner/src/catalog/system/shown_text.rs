@@ -1,0 +1,113 @@
+//! Texts of expressions as they are shown: names whose schemas they say stand alone where the search path finds them so.
+
+use super::split;
+use crate::catalog::bind::Binder;
+use crate::pg::names::parts;
+use crate::pg::parse::parse_expression;
+use crate::pg::rewrite::{OF_SEQUENCES, function_name, is_regclass};
+use crate::pg::walk::VisitMut;
+use datafusion::sql::sqlparser::ast::{
+    ArrayElemTypeDef, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, ObjectNamePart,
+    Value, VisitorMut,
+};
+use std::ops::ControlFlow;
+use tenon_storage::quote;
+
+/// An expression's text as `pg_get_expr` shows it.
+pub(super) fn shown_text(binder: &Binder, text: &str) -> String {
+    // None has a schema in it.
+    if !text.contains('.') {
+        return text.to_string();
+    }
+    let Ok(mut expr) = parse_expression(text) else {
+        return text.to_string();
+    };
+    let mut names = Names { binder, changed: false };
+    let _ = expr.visit(&mut names);
+    match names.changed {
+        true => expr.to_string(),
+        false => text.to_string(),
+    }
+}
+
+struct Names<'a> {
+    binder: &'a Binder,
+    changed: bool,
+}
+
+impl Names<'_> {
+    /// Leaves the last part of a name where that alone means the same.
+    fn bare(&mut self, name: &mut ObjectName, means: impl Fn(&Binder, &ObjectName) -> Option<u32>) {
+        if let [_, last] = name.0.as_slice() {
+            let alone = ObjectName(vec![last.clone()]);
+            let own = means(self.binder, name);
+            if own.is_some() && own == means(self.binder, &alone) {
+                *name = alone;
+            }
+            // Without quotes that say nothing.
+            for part in &mut name.0 {
+                if let ObjectNamePart::Identifier(ident) = part
+                    && quote::identifier(&ident.value) == ident.value
+                {
+                    ident.quote_style = None;
+                }
+            }
+            self.changed = true;
+        }
+    }
+
+    fn data_type(&mut self, declared: &mut DataType) {
+        match declared {
+            DataType::Array(ArrayElemTypeDef::SquareBracket(item, _)) => self.data_type(item),
+            DataType::Custom(name, _) => self.bare(name, |binder, name| {
+                // The system's come first.
+                let hidden = name.0.len() == 1 && super::system_types::by_name(parts(name).last()?).is_some();
+                let own = binder.type_named(parts(name), |object| super::type_identity(object).map(|(oid, ..)| oid));
+                own.or_else(|| Some(binder.row_type_oids(name)?[0])).filter(|_| !hidden)
+            }),
+            _ => {}
+        }
+    }
+
+    fn text(&mut self, expr: &mut Expr) {
+        if let Expr::Value(value) = expr
+            && let Value::SingleQuotedString(text) = &mut value.value
+            && let [schema, name] = split(text).as_slice()
+            && let names = self.binder.names()
+            && let Some(own) = names.find(Some(schema), name)
+            && names.find(None, name).is_some_and(|first| first.oid() == own.oid())
+        {
+            *text = quote::identifier(name);
+            self.changed = true;
+        }
+    }
+}
+
+impl VisitorMut for Names<'_> {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Cast { expr, data_type, .. } if is_regclass(data_type) => {
+                self.text(expr);
+                // As it is written.
+                *data_type = DataType::Custom(ObjectName::from(vec!["regclass".into()]), Vec::new());
+            }
+            Expr::Cast { data_type, .. } => self.data_type(data_type),
+            Expr::TypedString(typed) => self.data_type(&mut typed.data_type),
+            Expr::Function(call) => {
+                if OF_SEQUENCES.contains(&function_name(call).as_str())
+                    && let FunctionArguments::List(list) = &mut call.args
+                    && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(first))) = list.args.first_mut()
+                {
+                    self.text(first);
+                }
+                self.bare(&mut call.name, |binder, name| {
+                    binder.functions_named(name).first().map(|own| own.oid)
+                });
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}

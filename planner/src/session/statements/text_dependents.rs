@@ -1,0 +1,330 @@
+//! What names a type or a function that is dropped in a text that is kept: views, defaults, computed columns, conditions and
+//! indexes; and the functions that take or give such a type. Without CASCADE they stand in the way, with it they go.
+
+use super::drop::{depended_on, drop_views};
+use super::{column, composite, domain, enums, function, index, ranges, view_texts};
+use crate::catalog::bind::{Binder, Target, parsed_type};
+use crate::pg::error::Result;
+use crate::pg::parse::{parse_expression, parse_query};
+use crate::pg::walk::Visit;
+use crate::session::Session;
+use datafusion::sql::sqlparser::ast::{
+    ArrayElemTypeDef, DataType, Expr, FunctionArguments, Ident, ObjectName, ObjectNamePart, TableFactor, Visitor,
+};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use tenon_storage::{
+    Check, Domain, Function, FunctionResult, Generated, Object, ObjectKey, Relation, TableVersion, quote,
+};
+
+/// What is dropped.
+pub(super) enum Dropped<'a> {
+    /// By its schema and its name.
+    Type(&'a str, &'a str),
+    Function(&'a Function),
+}
+
+/// What names it.
+enum Dependent {
+    View(String, String),
+    Default(Target, String),
+    Computed(Target, String),
+    Constraint(Target, String),
+    Index(Target, String),
+    DomainDefault(Arc<Domain>),
+    DomainCondition(Arc<Domain>, String),
+    Function(ObjectKey),
+}
+
+/// Drops what depends on a type or a function, or without `cascade` says that it does (2BP01). `what`: how DROP speaks of it.
+pub(super) fn release(session: &mut Session, dropped: &Dropped<'_>, what: &str, cascade: bool) -> Result<()> {
+    let found = all(session, dropped);
+    if found.is_empty() {
+        return Ok(());
+    }
+    let state_now = session.state();
+    let told = found.iter().map(|own| match own {
+        Dependent::View(schema, name) => {
+            let kind = state_now.relation(schema, name).map_or("view", Relation::kind);
+            format!("{kind} {name}")
+        }
+        Dependent::Default(place, column) => format!("default value for column {column} of table {}", place.name),
+        Dependent::Computed(place, column) => format!("column {column} of table {}", place.name),
+        Dependent::Constraint(place, name) => format!("constraint {name} on table {}", place.name),
+        Dependent::Index(_, name) => format!("index {name}"),
+        Dependent::DomainDefault(of) => format!("default value for type {}", of.name),
+        Dependent::DomainCondition(of, name) => format!("constraint {name} on type {}", of.name),
+        Dependent::Function(key) => function_of(key),
+    });
+    let told: Vec<String> = told.collect();
+    if !cascade {
+        return Err(depended_on(what, &told));
+    }
+    for (own, told) in found.into_iter().zip(told) {
+        if !matches!(own, Dependent::View(..)) {
+            session.notice(format!("drop cascades to {told}"));
+        }
+        drop_one(session, own)?;
+    }
+    Ok(())
+}
+
+/// `function f(integer)`
+pub(super) fn function_of(key: &ObjectKey) -> String {
+    match key {
+        ObjectKey::Function { name, arguments, .. } => format!("function {name}({})", arguments.join(",")),
+        _ => String::new(),
+    }
+}
+
+fn drop_one(session: &mut Session, dependent: Dependent) -> Result<()> {
+    let changed = |session: &Session, of: &Domain| {
+        let key = ObjectKey::Type {
+            schema: of.schema_name.clone(),
+            name: of.name.clone(),
+        };
+        match session.state().objects().get(&key) {
+            Some(Object::Domain(now)) => Some((**now).clone()),
+            _ => None,
+        }
+    };
+    match dependent {
+        Dependent::View(schema, name) => drop_views(session, vec![(schema, name)]),
+        Dependent::Default(place, column) => {
+            let transaction = session.transaction()?;
+            Ok(transaction
+                .lock()
+                .set_default(&place.schema, &place.name, &column, None)?)
+        }
+        Dependent::Computed(place, column) => column::remove(session, &place, &column, true),
+        Dependent::Constraint(place, name) => {
+            let transaction = session.transaction()?;
+            transaction.lock().drop_constraint(&place.schema, &place.name, &name)?;
+            Ok(())
+        }
+        Dependent::Index(place, name) => {
+            let quoted = [&place.schema, &name].map(|part| Ident::with_quote('"', part));
+            index::drop(session, &ObjectName::from(quoted.to_vec()), true, true)
+        }
+        Dependent::DomainDefault(of) => match changed(session, &of) {
+            Some(now) => domain::put(session, Domain { default: None, ..now }),
+            None => Ok(()),
+        },
+        Dependent::DomainCondition(of, name) => match changed(session, &of) {
+            Some(mut now) => {
+                now.checks.retain(|(own, _)| *own != name);
+                domain::put(session, now)
+            }
+            None => Ok(()),
+        },
+        Dependent::Function(key) => function::drop_one(session, &key, true),
+    }
+}
+
+/// All objects that a schema holds beside its relations, with what depends on them.
+pub(super) async fn drop_objects_of(session: &mut Session, schema: &str) -> Result<()> {
+    loop {
+        let state_now = session.state();
+        let is_own = |key: &&ObjectKey| {
+            key.schema() == Some(schema) && matches!(key, ObjectKey::Type { .. } | ObjectKey::Function { .. })
+        };
+        let Some(key) = state_now.objects().keys().find(is_own).cloned() else {
+            return Ok(());
+        };
+        drop_object(session, &key, true).await?;
+        // One of those that go together, such as a range and its multirange.
+        if session.state().objects().contains_key(&key) {
+            session.transaction()?.lock().put_object(key, None);
+        }
+    }
+}
+
+/// A type or a function and, with `cascade`, what depends on it.
+pub(super) async fn drop_object(session: &mut Session, key: &ObjectKey, cascade: bool) -> Result<()> {
+    match session.state().objects().get(key).cloned() {
+        Some(Object::Domain(of)) => domain::drop_one(session, &of, cascade),
+        Some(Object::Enum(of)) => enums::drop_one(session, of, cascade).await,
+        Some(Object::Range(of, _)) => ranges::drop_one(session, of, false, cascade).await,
+        Some(Object::Composite(of)) => composite::drop_one(session, &of, cascade).await,
+        Some(Object::Function(_)) => function::drop_one(session, key, cascade),
+        _ => Ok(()),
+    }
+}
+
+fn all(session: &Session, dropped: &Dropped<'_>) -> Vec<Dependent> {
+    let state_now = session.state();
+    let mut finder = Finder {
+        binder: session.binder(),
+        dropped,
+    };
+    let mut out = Vec::new();
+    for relation in state_now.relations() {
+        if let Some((text, _)) = view_texts::text(relation)
+            && let Ok(Some(query)) = parse_query(text)
+            && query.visit(&mut finder).is_break()
+        {
+            let (schema, name) = (relation.schema_name().to_string(), relation.name().to_string());
+            out.push(Dependent::View(schema, name));
+            continue;
+        }
+        match relation {
+            Relation::Table(table) => of_table(table, &mut finder, &mut out),
+            Relation::Partition(partition) => {
+                let place = Target {
+                    schema: partition.schema_name.clone(),
+                    name: partition.name.clone(),
+                };
+                constraints(&partition.checks, &place, &mut finder, &mut out);
+            }
+            Relation::View(_) | Relation::Sequence(_) => {}
+        }
+    }
+    for (key, object) in state_now.objects() {
+        match object {
+            Object::Domain(of) => {
+                if of.default.as_deref().is_some_and(|text| finder.is_in(text)) {
+                    out.push(Dependent::DomainDefault(of.clone()));
+                }
+                let checks = of.checks.iter().filter(|(_, condition)| finder.is_in(condition));
+                let checks: Vec<String> = checks.map(|(name, _)| name.clone()).collect();
+                out.extend(
+                    checks
+                        .into_iter()
+                        .map(|name| Dependent::DomainCondition(of.clone(), name)),
+                );
+            }
+            Object::Function(of) if finder.is_declared(of) => out.push(Dependent::Function(key.clone())),
+            _ => {}
+        }
+    }
+    out
+}
+
+fn of_table(table: &Arc<TableVersion>, finder: &mut Finder<'_>, out: &mut Vec<Dependent>) {
+    let definition = table.definition();
+    let place = Target {
+        schema: definition.schema_name.clone(),
+        name: definition.name.clone(),
+    };
+    for column in &definition.columns {
+        if column.default.as_deref().is_some_and(|text| finder.is_in(text)) {
+            let (place, name) = (place.clone(), column.name.clone());
+            out.push(match column.generated {
+                Some(Generated::Stored) => Dependent::Computed(place, name),
+                _ => Dependent::Default(place, name),
+            });
+        }
+    }
+    constraints(&definition.checks, &place, finder, out);
+    for own in &definition.expression_indexes {
+        if own.keys.iter().chain(&own.predicate).any(|text| finder.is_in(text)) {
+            out.push(Dependent::Index(place.clone(), own.name.clone()));
+        }
+    }
+}
+
+fn constraints(checks: &[Check], place: &Target, finder: &mut Finder<'_>, out: &mut Vec<Dependent>) {
+    for check in checks {
+        if finder.is_in(&check.condition) {
+            out.push(Dependent::Constraint(place.clone(), check.name.clone()));
+        }
+    }
+}
+
+/// Ends where it meets what is dropped.
+struct Finder<'a> {
+    binder: Binder,
+    dropped: &'a Dropped<'a>,
+}
+
+impl Finder<'_> {
+    /// Whether an expression's text names it.
+    fn is_in(&mut self, text: &str) -> bool {
+        parse_expression(text).is_ok_and(|expr| expr.visit(self).is_break())
+    }
+
+    /// Whether a function takes or gives a type that is dropped.
+    fn is_declared(&self, of: &Function) -> bool {
+        if matches!(self.dropped, Dropped::Function(_)) {
+            return false;
+        }
+        let mut types: Vec<&String> = of.arguments.iter().map(|own| &own.sql_type).collect();
+        types.extend(of.parameters.iter().map(|own| &own.sql_type));
+        match &of.returns {
+            FunctionResult::Scalar(of) | FunctionResult::Set(of) => types.push(of),
+            FunctionResult::Table(columns) => types.extend(columns.iter().map(|(_, of)| of)),
+        }
+        types
+            .into_iter()
+            .any(|declared| parsed_type(declared).is_ok_and(|of| self.is_type(&of)))
+    }
+
+    fn is_type(&self, of: &DataType) -> bool {
+        let Dropped::Type(schema, name) = self.dropped else {
+            return false;
+        };
+        match of {
+            DataType::Array(ArrayElemTypeDef::SquareBracket(item, _)) => self.is_type(item),
+            DataType::Custom(..) => {
+                let full = format!("{}.{}", quote::name(schema), quote::name(name));
+                parsed_type(&self.binder.declared_in_full(of)).ok() == parsed_type(&full).ok()
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a call is one of the function. Not where another that takes as many arguments may be meant.
+    fn is_call(&self, name: &ObjectName, given: usize) -> bool {
+        let Dropped::Function(of) = self.dropped else {
+            return false;
+        };
+        let Some(last) = name.0.last().and_then(ObjectNamePart::as_ident) else {
+            return false;
+        };
+        if crate::catalog::bind::fold(last) != of.name {
+            return false;
+        }
+        let mut fitting = self.binder.functions_named(name);
+        fitting.retain(|own| {
+            let needed = own.arguments.iter().filter(|own| own.default.is_none()).count();
+            (needed..=own.arguments.len()).contains(&given)
+        });
+        matches!(fitting.as_slice(), [only] if only.oid == of.oid)
+    }
+}
+
+fn found(is: bool) -> ControlFlow<()> {
+    match is {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    }
+}
+
+impl Visitor for Finder<'_> {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        found(match expr {
+            Expr::Cast { data_type, .. } => self.is_type(data_type),
+            Expr::TypedString(typed) => self.is_type(&typed.data_type),
+            Expr::Function(call) => {
+                let given = match &call.args {
+                    FunctionArguments::List(list) => list.args.len(),
+                    _ => 0,
+                };
+                self.is_call(&call.name, given)
+            }
+            _ => false,
+        })
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        found(match factor {
+            TableFactor::Table {
+                name, args: Some(args), ..
+            } => self.is_call(name, args.args.len()),
+            TableFactor::Function { name, args, .. } => self.is_call(name, args.len()),
+            _ => false,
+        })
+    }
+}
