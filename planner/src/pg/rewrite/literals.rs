@@ -161,7 +161,7 @@ fn exact_literal(expr: &mut Expr, data_type: &DataType) {
     }
 }
 
-/// A column of VALUES that a cast makes a float is one in all its rows: bare numbers in it are floats. So are strings beside a
+/// The rows of an INSERT, which are marked: a column of VALUES that a cast makes a float is one in all its rows: bare numbers in it are floats. So are strings beside a
 /// value of another type.
 pub(super) fn type_values(query: &mut Query) {
     type_values_of(&mut query.body);
@@ -175,6 +175,10 @@ fn type_values_of(body: &mut SetExpr) {
     let SetExpr::Values(values) = body else {
         return;
     };
+    // The columns of others get their types where names are bound: see `combined`.
+    if !values.explicit_row {
+        return;
+    }
     let width = values.rows.iter().map(|row| row.content.len()).max().unwrap_or(0);
     for at in 0..width {
         let mut column: Vec<&mut Expr> = values

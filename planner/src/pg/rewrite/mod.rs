@@ -14,12 +14,14 @@
 //! - ordered-set and hypothetical-set aggregates become others (`ordered_sets`);
 //! - a row compared with that of a subquery becomes a subquery (`row_subqueries`);
 //! - records taken out of json become queries (`recordsets`);
+//! - set operations and VALUES become relations where a statement is planned (`combined`);
 //! - IS DISTINCT FROM becomes an operator where a statement is planned (`distinct_from`);
 //! - spellings that DataFusion does not know become ones that it does (`spellings`, `calls`, `overlaps`).
 
 mod apart;
 mod arrays;
 mod calls;
+mod combined;
 mod comparison;
 mod distinct_from;
 mod elements;
@@ -48,6 +50,7 @@ mod value_types;
 pub(crate) use apart::arguments;
 pub(crate) use arrays::{GATHERED, gathered};
 pub(crate) use calls::VARIADIC;
+pub(crate) use combined::{COMBINED, combined};
 pub(crate) use comparison::COMPARED;
 pub(crate) use distinct_from::{test_of, with_operators};
 pub(crate) use from::ROWS_FROM;

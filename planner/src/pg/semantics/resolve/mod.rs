@@ -6,6 +6,7 @@
 //! - `like`: LIKE;
 //! - `open`: parameters without a type;
 //! - `casts`: which of those in the text there are;
+//! - `columns`: the columns of set operations and of VALUES, while names are bound;
 //! - `neighbours`: expressions that get one type (IN, BETWEEN, CASE, COALESCE), before type coercion;
 //! - `arrays`: arrays among these;
 //! - `becoming`: values that become such of their neighbours' type;
@@ -21,6 +22,7 @@ mod becoming;
 mod booleans;
 mod carried;
 mod casts;
+pub(crate) mod columns;
 mod items;
 mod like;
 mod neighbours;

@@ -369,7 +369,7 @@ pub(super) fn type_of_two(a: SqlType, b: SqlType) -> Option<SqlType> {
         SqlType::Float4 => 4,
         SqlType::Float8 => 5,
         SqlType::CharOf(_) | SqlType::Bpchar => 0,
-        SqlType::VarcharOf(_) | SqlType::Varchar | SqlType::VarBit | SqlType::Inet => 1,
+        SqlType::VarcharOf(_) | SqlType::Varchar | SqlType::VarBit | SqlType::Inet | SqlType::TimeTz => 1,
         SqlType::Text => 2,
         _ => 0,
     };
