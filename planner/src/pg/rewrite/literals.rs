@@ -503,6 +503,23 @@ fn restore(expr: &mut Expr) {
     }
 }
 
+/// The same of a number of rows, which is rounded.
+fn restore_count(expr: &mut Expr) {
+    restore(expr);
+    let mut number = &*expr;
+    while let Expr::Nested(inner) = number {
+        number = inner;
+    }
+    let is_read = matches!(number, Expr::Cast { data_type, .. } if value_types::is_decimal(data_type));
+    if is_number(number) && number.to_string().contains('.') {
+        let digits = number.to_string();
+        *expr = numeric(&digits, DataType::Decimal(ExactNumberInfo::None));
+        value_types::cast(expr, DataType::Int8(None));
+    } else if is_read {
+        value_types::cast(expr, DataType::Int8(None));
+    }
+}
+
 pub(super) fn restore_positions_in_select(select: &mut Select) {
     if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
         for key in keys {
@@ -525,16 +542,16 @@ pub(super) fn restore_positions_in_query(query: &mut Query) {
     }
     match &mut query.limit_clause {
         Some(LimitClause::LimitOffset { limit, offset, .. }) => {
-            limit.iter_mut().for_each(restore);
-            offset.iter_mut().for_each(|offset| restore(&mut offset.value));
+            limit.iter_mut().for_each(restore_count);
+            offset.iter_mut().for_each(|offset| restore_count(&mut offset.value));
         }
         Some(LimitClause::OffsetCommaLimit { offset, limit }) => {
-            restore(offset);
-            restore(limit);
+            restore_count(offset);
+            restore_count(limit);
         }
         None => {}
     }
     if let Some(fetch) = &mut query.fetch {
-        fetch.quantity.iter_mut().for_each(restore);
+        fetch.quantity.iter_mut().for_each(restore_count);
     }
 }
