@@ -7,12 +7,14 @@ use super::one_type::result_of;
 use crate::pg::semantics::resolve;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, plan_err};
+use datafusion::error::DataFusionError;
 use datafusion::functions::core;
 use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use std::sync::Arc;
+use tenon_storage::SqlType;
 use tenon_storage::network::INET;
 use tenon_storage::range::is_range;
 use tenon_storage::types::NUMERIC;
@@ -61,6 +63,23 @@ fn float_of(types: &[DataType]) -> DataType {
     }
 }
 
+impl Common {
+    /// 42804 for the first of the types that has none in common with those before it.
+    fn apart(&self, types: &[DataType]) -> Option<DataFusionError> {
+        let mut known = types.iter().map(SqlType::from_data_type);
+        let mut found = known.next()??;
+        for own in known {
+            let own = own?;
+            found = match resolve::common_type(found, own) {
+                Some(of) => of,
+                None if self.name() == "nullif" => return Some(resolve::undefined("=", Some(found), Some(own))),
+                None => return Some(resolve::unmatched(&self.name().to_uppercase(), found, own)),
+            };
+        }
+        None
+    }
+}
+
 impl ScalarUDFImpl for Common {
     fn name(&self) -> &str {
         self.original.name()
@@ -89,6 +108,9 @@ impl ScalarUDFImpl for Common {
             Some(own) if is_range(&own) || matches!(own, DataType::FixedSizeBinary(_)) => Ok(types.to_vec()),
             Some(common) if !types.is_empty() => Ok(vec![common; types.len()]),
             _ => {
+                if let Some(apart) = self.apart(&of_their_own) {
+                    return Err(apart);
+                }
                 let types: Vec<String> = types.iter().map(ToString::to_string).collect();
                 let call = format!("{}({})", self.name(), types.join(", "));
                 plan_err!("No function matches the given name and argument types '{call}'.")

@@ -37,8 +37,8 @@ mod strings;
 
 pub(crate) use becoming::to_one_moment;
 pub(super) use carried::is_of_any_type;
-pub(crate) use neighbours::common_type;
 pub(super) use neighbours::{LiteralsTakeTypes, resolved};
+pub(crate) use neighbours::{common_type, unmatched};
 pub(crate) use operands::{operands, undefined, undefined_prefix};
 pub(super) use results::of_call;
 pub(crate) use strings::{is_blank, of_fields, with_type};

@@ -386,7 +386,7 @@ fn apart(place: Place, a: SqlType, b: SqlType) -> DataFusionError {
     }
 }
 
-pub(super) fn unmatched(what: &str, a: SqlType, b: SqlType) -> DataFusionError {
+pub(crate) fn unmatched(what: &str, a: SqlType, b: SqlType) -> DataFusionError {
     let message = format!("{what} types {} and {} cannot be matched", name(Some(a)), name(Some(b)));
     to_datafusion(SqlError::new(state::DATATYPE_MISMATCH, message))
 }
