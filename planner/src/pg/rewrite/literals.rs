@@ -161,7 +161,7 @@ fn exact_literal(expr: &mut Expr, data_type: &DataType) {
     }
 }
 
-/// The rows of an INSERT, which are marked: a column of VALUES that a cast makes a float is one in all its rows: bare numbers in it are floats. So are strings beside a
+/// A column of VALUES that a cast makes a float is one in all its rows: bare numbers in it are floats. So are strings beside a
 /// value of another type.
 pub(super) fn type_values(query: &mut Query) {
     type_values_of(&mut query.body);
@@ -176,9 +176,7 @@ fn type_values_of(body: &mut SetExpr) {
         return;
     };
     // The columns of others get their types where names are bound: see `combined`.
-    if !values.explicit_row {
-        return;
-    }
+    let of_insert = values.explicit_row;
     let width = values.rows.iter().map(|row| row.content.len()).max().unwrap_or(0);
     for at in 0..width {
         let mut column: Vec<&mut Expr> = values
@@ -186,6 +184,19 @@ fn type_values_of(body: &mut SetExpr) {
             .iter_mut()
             .filter_map(|row| row.content.get_mut(at))
             .collect();
+        let floats: Vec<DataType> = column.iter().filter_map(|expr| float_type(expr)).collect();
+        let float = !floats.is_empty();
+        let of_float = match floats.contains(&DataType::Float8) {
+            true => DataType::Float8,
+            false => DataType::Real,
+        };
+        if !of_insert {
+            // Numbers are read as floats from their own digits.
+            for expr in column.iter_mut().filter(|expr| float && is_number(expr)) {
+                cast_to_float(expr, of_float == DataType::Real);
+            }
+            continue;
+        }
         let nested = column.iter().find_map(|expr| match &**expr {
             Expr::Cast { data_type, .. } => {
                 matches!(data_type, DataType::Array(_) | DataType::JSON | DataType::JSONB).then(|| data_type.clone())
@@ -209,12 +220,6 @@ fn type_values_of(body: &mut SetExpr) {
             }
             continue;
         }
-        let floats: Vec<DataType> = column.iter().filter_map(|expr| float_type(expr)).collect();
-        let float = !floats.is_empty();
-        let of_float = match floats.contains(&DataType::Float8) {
-            true => DataType::Float8,
-            false => DataType::Real,
-        };
         let mut types = Vec::new();
         for expr in &column {
             let mut found = Vec::new();
