@@ -8,7 +8,6 @@
 //! - columns that a primary key among the keys of all grouping sets determines are keys too (`determined`);
 //! - calls and groups get names that no column has, where the statement's columns are named like calls (`pg::rewrite::said`);
 //! - output columns beside `*` get their names (`output_names`), and names after ORDER BY are told apart (`order_keys`);
-//! - `EXCEPT ALL` and `INTERSECT ALL`: rows are numbered among their equals, and then differ.
 
 use super::determined::{self, Keyed};
 use super::merged::{Merging, Side, merged};
@@ -24,8 +23,8 @@ use crate::pg::tokens::joins;
 use crate::pg::walk::{VisitMut, constraint};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Cte, Expr, GroupByExpr, Ident, Join, JoinConstraint, ObjectName, ObjectNamePart, OrderBy,
-    OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier,
-    Statement, TableAlias, TableFactor, TableWithJoins, VisitorMut,
+    OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias,
+    TableFactor, TableWithJoins, VisitorMut,
 };
 use std::ops::ControlFlow;
 use tenon_executor::scan::is_place;
@@ -284,13 +283,7 @@ impl Expander<'_> {
     }
 
     fn body(&self, body: &mut SetExpr) -> Result<()> {
-        let SetExpr::SetOperation {
-            op,
-            set_quantifier,
-            left,
-            right,
-        } = body
-        else {
+        let SetExpr::SetOperation { left, right, .. } = body else {
             return Ok(());
         };
         for side in [left.as_mut(), right.as_mut()] {
@@ -303,13 +296,6 @@ impl Expander<'_> {
                 self.output_names(select, scope.is_some(), true);
                 self.calls(select, &mut []);
             }
-        }
-        if *set_quantifier == SetQuantifier::All && *op != SetOperator::Union {
-            let names = self.columns(|_| derived(left.as_ref().clone(), "\u{1}set", &[]))?;
-            *set_quantifier = SetQuantifier::None;
-            **left = numbered(left.as_ref().clone(), names.len());
-            **right = numbered(right.as_ref().clone(), names.len());
-            *body = unnumbered(body.clone(), &names);
         }
         Ok(())
     }
@@ -720,44 +706,4 @@ fn replace_merged(expr: &mut Expr, scope: &Scope) -> Result<()> {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
     }
-}
-
-fn derived(body: SetExpr, alias: &str, columns: &[Ident]) -> TableFactor {
-    select::derived(select::of_body(body), alias, columns)
-}
-
-fn place(at: usize) -> Ident {
-    quoted(&format!("\u{1}{at}"))
-}
-
-/// The rows of a set operation's side with, at the end, a number among their equals.
-fn numbered(side: SetExpr, width: usize) -> SetExpr {
-    let places: Vec<Ident> = (0..width).map(place).collect();
-    let columns = places.iter().cloned().map(Expr::Identifier);
-    let number = crate::pg::rewrite::row_number(columns.clone().collect());
-    let mut items: Vec<SelectItem> = columns.map(SelectItem::UnnamedExpr).collect();
-    items.push(SelectItem::ExprWithAlias {
-        expr: number,
-        alias: place(width),
-    });
-    select_body(items, derived(side, "\u{1}side", &places))
-}
-
-/// The rows without their numbers, under the names of the left side.
-fn unnumbered(whole: SetExpr, names: &[String]) -> SetExpr {
-    let mut taken = std::collections::HashSet::new();
-    let items = names.iter().enumerate().map(|(at, name)| SelectItem::ExprWithAlias {
-        expr: Expr::Identifier(place(at)),
-        alias: match taken.insert(name) {
-            true => quoted(name),
-            false => quoted(&format!("{name}\u{1}{at}")),
-        },
-    });
-    let items = items.collect();
-    let places: Vec<Ident> = (0..=names.len()).map(place).collect();
-    select_body(items, derived(whole, "\u{1}all", &places))
-}
-
-fn select_body(items: Vec<SelectItem>, relation: TableFactor) -> SetExpr {
-    *select::query(items, vec![select::alone(relation)], None).body
 }

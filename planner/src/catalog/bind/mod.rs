@@ -4,6 +4,7 @@ mod aliases;
 mod argument_fields;
 mod changed;
 mod column_names;
+mod combined;
 mod composite;
 mod determined;
 mod expand;
@@ -46,7 +47,7 @@ use crate::pg::functions::session::Facts;
 use crate::pg::identity::Acting;
 use crate::pg::parse::width;
 use crate::pg::planning;
-use crate::pg::rewrite::with_operators;
+use crate::pg::rewrite::{combined, with_operators};
 use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::catalog::TableFunctionArgs;
 use datafusion::catalog::cte_worktable::CteWorkTable;
@@ -165,7 +166,13 @@ impl Binder {
     fn plan_once(&self, statement: ast::Statement, parameters: Vec<Option<FieldRef>>) -> Result<LogicalPlan> {
         let planner = SqlToRel::new_with_options(self, self.parser_options());
         let mut context = PlannerContext::new().with_prepare_param_data_types(parameters);
-        planner.sql_statement_to_plan_with_context(with_operators(statement), &mut context)
+        let mut statement = with_operators(statement);
+        let shown = combined(&mut statement);
+        let plan = planner.sql_statement_to_plan_with_context(statement, &mut context)?;
+        match shown {
+            true => combined::without_shows(plan),
+            false => Ok(plan),
+        }
     }
 
     /// Plans an expression over the columns of `schema`.
@@ -185,8 +192,10 @@ impl Binder {
         self.reads.forget();
         let planner = SqlToRel::new_with_options(self, self.parser_options());
         let mut context = PlannerContext::new().with_prepare_param_data_types(parameters.to_vec());
+        let mut expr = with_operators(expr);
+        combined(&mut expr);
         let expr = planner
-            .sql_to_expr(with_operators(expr), schema, &mut context)
+            .sql_to_expr(expr, schema, &mut context)
             .map_err(|error| from_datafusion(&error))?;
         reads::check_expression(self, &expr)?;
         Ok(expr)

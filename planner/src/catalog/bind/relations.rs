@@ -8,7 +8,7 @@ use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
 use crate::pg::functions::sets::{self, ONCE, ORDINALITY};
 use crate::pg::nodes::Materialized;
-use crate::pg::rewrite::{GATHERED, ROWS_FROM, call, displayed_name, repeated_name};
+use crate::pg::rewrite::{COMBINED, GATHERED, ROWS_FROM, call, displayed_name, repeated_name};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result};
@@ -79,6 +79,10 @@ impl RelationPlanner for Relations {
                 alias: Some(alias),
                 sample: None,
             } => {
+                if alias.name.value == COMBINED {
+                    let plan = super::combined::plan(*subquery.body, context)?;
+                    return Ok(planned(plan, None));
+                }
                 if alias.name.value.starts_with(ONCE_IF_VOLATILE_MARK) {
                     let always = alias.name.value.starts_with(ONCE_MARK);
                     let if_costly = alias.name.value.starts_with(ONCE_IF_COSTLY_MARK);

@@ -32,7 +32,10 @@ pub(crate) fn with_values(plan: LogicalPlan, values: &[ScalarValue]) -> Result<L
     let fields = plan.get_parameter_fields()?;
     let told = values.iter().enumerate().map(|(at, value)| {
         let field = fields.get(&format!("${}", at + 1)).and_then(Option::as_ref);
-        let is_bpchar = |field: &FieldRef| SqlType::from_field(field).is_some_and(is_blank);
+        let is_bpchar = |field: &FieldRef| match SqlType::from_field(field) {
+            Some(SqlType::Array(of)) => is_blank(of.element()),
+            of => of.is_some_and(is_blank),
+        };
         let field = field.filter(|field| type_oid(field).is_some() || is_json(field) || is_bpchar(field));
         ScalarAndMetadata::new(value.clone(), field.map(|field| FieldMetadata::new_from_field(field)))
     });

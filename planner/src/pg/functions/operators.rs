@@ -41,7 +41,14 @@ impl ExprPlanner for PostgresOperators {
     /// Numbers of different types in one array are numerics, each with its own digits.
     fn plan_array_literal(&self, mut exprs: Vec<Expr>, schema: &DFSchema) -> Result<PlannerResult<Vec<Expr>>> {
         let types: Vec<DataType> = exprs.iter().filter_map(|expr| expr.get_type(schema).ok()).collect();
-        if types.len() == exprs.len() && numeric::unify::differ(&types) {
+        // So are literals without a type beside decimals, which may be no numbers that these hold.
+        let literals = exprs
+            .iter()
+            .any(|expr| matches!(expr, Expr::Literal(value, None) if value.try_as_str().is_some()));
+        let others = exprs.iter().zip(&types).filter(|(expr, _)| !resolve::is_unknown(expr));
+        let others: Vec<DataType> = others.map(|(_, own)| own.clone()).collect();
+        let read = literals && numeric::unify::are_decimals(&others);
+        if types.len() == exprs.len() && (read || numeric::unify::differ(&types)) {
             for (expr, own) in exprs.iter_mut().zip(&types) {
                 *expr = numeric::convert::to_numeric(std::mem::take(expr), own)?;
             }
@@ -100,6 +107,7 @@ impl ExprPlanner for PostgresOperators {
             return Ok(PlannerResult::Planned(binary_expr(left, test, right)));
         }
         let expr = super::range::with_parameters(resolve::open::operands(expr, schema), schema);
+        let expr = super::json::operators::with_literal(expr, schema);
         // Each operator of a chain asks once for the type of all before it.
         let asked = (fields::field(&expr.left, schema), fields::field(&expr.right, schema));
         if let (Ok(left), Ok(right)) = &asked

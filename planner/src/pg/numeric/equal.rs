@@ -2,7 +2,7 @@
 //! that differ in their display scale alone are equal. A group shows one of its values.
 
 use super::compare::{key, letters, trimmed};
-use super::unify::{is_numeric, keyed};
+use super::unify::{is_numeric, keyed, pair_by_keys};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::functions_aggregate::min_max::min_udaf;
@@ -64,7 +64,7 @@ pub(super) fn rewrite(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         LogicalPlan::Join(mut join) => {
             let mut changed = false;
             for (left, right) in &mut join.on {
-                if is_numeric(left, join.left.schema()) || is_numeric(right, join.right.schema()) {
+                if pair_by_keys((left, join.left.schema()), (right, join.right.schema())) {
                     *left = keyed(left, join.left.schema())?;
                     *right = keyed(right, join.right.schema())?;
                     changed = true;
@@ -136,8 +136,9 @@ pub(super) fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<
             negated,
         }) => {
             let inner = subquery.subquery.schema();
-            let numeric = inner.fields().len() == 1 && *inner.field(0).data_type() == NUMERIC;
-            if !numeric && !is_numeric(&expr, schema) || inner.fields().len() != 1 {
+            let asked = inner.columns().into_iter().next().map(Expr::Column);
+            let numeric = asked.is_some_and(|asked| pair_by_keys((&expr, schema), (&asked, inner)));
+            if !numeric || inner.fields().len() != 1 {
                 let unchanged = InSubquery::new(expr, subquery, negated);
                 return Ok(Transformed::no(Expr::InSubquery(unchanged)));
             }

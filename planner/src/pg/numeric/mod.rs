@@ -20,6 +20,7 @@ pub(crate) mod declared;
 pub(crate) mod equal;
 pub(crate) mod floats;
 pub(crate) mod operators;
+mod sums;
 pub(crate) mod unify;
 
 pub(crate) use class::{Class, digits};

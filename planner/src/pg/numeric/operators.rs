@@ -97,6 +97,9 @@ pub(crate) fn binary(op: Operator, left: &Expr, right: &Expr, types: (&DataType,
     if let Some(doubles) = real_beside_exact(op, left, right, types) {
         return Ok(Some(doubles));
     }
+    if is_comparison(op) && no_decimal(&[(types.0, is_constant(left)), (types.1, is_constant(right))]) {
+        return compare::comparison(op, left, right, types).map(Some);
+    }
     if classes.0 != Class::Numeric && classes.1 != Class::Numeric && !read {
         return Ok(match too_wide(op, left, right, types) {
             true => arithmetic(op).map(|function| function.call(vec![left.clone(), right.clone()])),
@@ -143,6 +146,31 @@ pub(crate) fn binary(op: Operator, left: &Expr, right: &Expr, types: (&DataType,
             Ok(arithmetic(op).map(|function| function.call(operands)))
         }
     }
+}
+
+/// Digits after the point beyond which those before it may have no room in 128 bits.
+const COMPARED_SCALE_MAX: i32 = 18;
+
+/// Whether exact numbers that are compared, a decimal among them, have no decimal in common that holds them all: one has so
+/// many digits after the point that those of another before it have no room. Each with whether it is a constant, whose digits are
+/// as many as its type's; those of columns are rarely.
+pub(super) fn no_decimal(types: &[(&DataType, bool)]) -> bool {
+    let all = || types.iter().filter(|(own, _)| !own.is_null());
+    if !all().any(|(own, _)| own.is_decimal()) {
+        return false;
+    }
+    let mut found: Vec<(i32, i32, bool)> = Vec::with_capacity(types.len());
+    for (own, constant) in all() {
+        match digits(own) {
+            Some((precision, scale)) => found.push((precision.into(), scale.into(), *constant)),
+            None => return false,
+        }
+    }
+    let scale = found.iter().map(|(_, scale, _)| *scale).max().unwrap_or(0);
+    let no_room = |(precision, own, constant): &(i32, i32, bool)| {
+        *own < scale && precision - own > 38 - scale && (*constant || scale > COMPARED_SCALE_MAX)
+    };
+    found.iter().any(no_room)
 }
 
 /// `real` beside an integer or a decimal: both are doubles, the preferred type. Where the integers are all floats of 32 bits

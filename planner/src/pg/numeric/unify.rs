@@ -5,13 +5,14 @@
 use super::convert::to_numeric;
 use super::floats::{beside_reals, floats_of};
 use super::operators::{self, as_float, plain};
+use super::sums::decimals_in_sums;
 use super::{Class, compare, digits, equal};
 use crate::pg::named;
 use crate::pg::occurring::only_columns;
 use crate::pg::semantics::fields;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::{Case, InList};
 use datafusion::logical_expr::utils::merge_schema;
@@ -91,7 +92,7 @@ pub(crate) fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<
         Expr::InList(list) => in_list(list, schema),
         Expr::Between(mut between) => {
             let mut all = [&mut *between.expr, &mut between.low, &mut between.high];
-            let numeric = all.iter().any(|expr| is_numeric(expr, schema));
+            let numeric = by_keys(all.iter().map(|expr| &**expr), schema);
             if to_floats(all.iter_mut().map(|expr| &mut **expr).collect(), schema) || !numeric {
                 return Ok(Transformed::new_transformed(Expr::Between(between), numeric));
             }
@@ -172,10 +173,27 @@ pub(super) fn is_numeric(expr: &Expr, schema: &DFSchema) -> bool {
     fields::data_type(expr, schema).is_ok_and(|own| own == tenon_storage::types::NUMERIC)
 }
 
+/// Whether exact numbers are compared by their keys: numerics are, and what no decimal holds together.
+fn by_keys<'a>(exprs: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> bool {
+    let types: Vec<(DataType, bool)> = exprs
+        .filter_map(|expr| Some((fields::data_type(expr, schema).ok()?, operators::is_constant(expr))))
+        .collect();
+    let types: Vec<(&DataType, bool)> = types.iter().map(|(own, constant)| (own, *constant)).collect();
+    types.iter().any(|(own, _)| **own == tenon_storage::types::NUMERIC) || operators::no_decimal(&types)
+}
+
+/// The same of two that are asked for being equal.
+pub(super) fn pair_by_keys(left: (&Expr, &DFSchema), right: (&Expr, &DFSchema)) -> bool {
+    let types = (fields::data_type(left.0, left.1), fields::data_type(right.0, right.1));
+    let (Ok(own), Ok(other)) = types else { return false };
+    let numeric = tenon_storage::types::NUMERIC;
+    own == numeric || other == numeric || operators::no_decimal(&[(&own, false), (&other, false)])
+}
+
 fn in_list(mut list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let mut all: Vec<&mut Expr> = vec![&mut list.expr];
     all.extend(&mut list.list);
-    let numeric = all.iter().any(|expr| is_numeric(expr, schema));
+    let numeric = by_keys(all.iter().map(|expr| &**expr), schema);
     // One value is compared, several are an array of one type.
     let float = match all.len() > 2 && !all[1..].iter().any(|expr| expr.any_column_refs()) {
         true => float_of(all.iter().filter_map(|expr| fields::data_type(expr, schema).ok())),
@@ -213,9 +231,12 @@ fn rewrite_case(mut case: Case, schema: &DFSchema) -> Result<Transformed<Expr>> 
     let mut changed = to_one_type(results, schema)?;
     if let Some(base) = case.expr.as_deref_mut() {
         compared.push(base);
-        let numeric = compared.iter().any(|expr| is_numeric(expr, schema));
+        let numeric = by_keys(compared.iter().map(|expr| &**expr), schema);
+        let float = compared
+            .iter()
+            .any(|expr| fields::data_type(expr, schema).is_ok_and(|own| own.is_floating()));
         changed |= to_floats(compared.iter_mut().map(|expr| &mut **expr).collect(), schema);
-        if numeric && compared.iter().any(|expr| is_numeric(expr, schema)) {
+        if numeric && !float {
             for expr in compared {
                 *expr = keyed(expr, schema)?;
             }
@@ -265,6 +286,11 @@ pub(super) fn to_float(exprs: Vec<&mut Expr>, schema: &DFSchema, to: &DataType) 
     changed
 }
 
+/// Whether all are exact numbers, a decimal or a numeric among them.
+pub(crate) fn are_decimals(types: &[DataType]) -> bool {
+    types.iter().all(|own| Class::of(own).is_exact()) && types.iter().any(|own| Class::of(own) != Class::Integer)
+}
+
 /// Whether exact numbers of these types share none of them that shows each value as it is.
 pub(crate) fn differ(types: &[DataType]) -> bool {
     let exact = || types.iter().filter(|own| !own.is_null());
@@ -282,7 +308,17 @@ fn to_one_type(exprs: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
     let types: Vec<Option<DataType>> = exprs.iter().map(|expr| fields::data_type(expr, schema).ok()).collect();
     if types.iter().flatten().any(DataType::is_floating) {
         let float = float_of(types.iter().flatten());
-        return Ok(to_float(exprs, schema, &float));
+        let mut changed = false;
+        for (expr, own) in exprs.into_iter().zip(types) {
+            let own = own.filter(|own| *own != float);
+            *expr = match own.as_ref().map(Class::of) {
+                Some(Class::Integer | Class::Decimal | Class::Float) => cast(std::mem::take(expr), float.clone()),
+                Some(Class::Numeric) => narrowed(as_float(std::mem::take(expr)), &float),
+                _ => continue,
+            };
+            changed = true;
+        }
+        return Ok(changed);
     }
     let texts = |own: &DataType| Class::of(own) == Class::Text;
     let numbers: Vec<DataType> = types.iter().flatten().filter(|own| !texts(own)).cloned().collect();
@@ -300,56 +336,6 @@ fn to_one_type(exprs: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
         }
     }
     Ok(true)
-}
-
-/// Within `sum` and `avg`, whose result has the largest scale anyway, integers beside decimals become decimals: `CASE WHEN
-/// a THEN price ELSE 0 END`.
-fn decimals_in_sums(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
-    let sums = match &expr {
-        Expr::AggregateFunction(call) => matches!(call.func.name(), "sum" | "avg"),
-        Expr::WindowFunction(call) => matches!(call.fun.name(), "sum" | "avg"),
-        _ => false,
-    };
-    if !sums {
-        return Transformed::no(expr);
-    }
-    let rewritten = expr.clone().transform_down(|inner| match inner {
-        Expr::Case(mut case) => {
-            let results = case.when_then_expr.iter_mut().map(|(_, then)| then.as_mut());
-            let changed = to_one_decimal(results.chain(case.else_expr.as_deref_mut()).collect(), schema);
-            Ok(Transformed::new_transformed(Expr::Case(case), changed))
-        }
-        Expr::ScalarFunction(mut call) if OF_ONE_TYPE.contains(&call.name()) => {
-            let changed = to_one_decimal(call.args.iter_mut().collect(), schema);
-            Ok(Transformed::new_transformed(Expr::ScalarFunction(call), changed))
-        }
-        other => Ok(Transformed::new(other, false, TreeNodeRecursion::Continue)),
-    });
-    rewritten.unwrap_or_else(|_| Transformed::no(expr))
-}
-
-fn to_one_decimal(exprs: Vec<&mut Expr>, schema: &DFSchema) -> bool {
-    let types: Vec<Option<DataType>> = exprs.iter().map(|expr| fields::data_type(expr, schema).ok()).collect();
-    let known = || types.iter().flatten().filter(|own| !own.is_null());
-    let fits = |own: &DataType| matches!(own, DataType::Decimal128(..)) || own.is_integer();
-    let decimal = known().any(DataType::is_decimal);
-    if !decimal || !known().all(fits) {
-        return false;
-    }
-    let scale = known().filter_map(digits).map(|(_, scale)| scale).max().unwrap_or(0);
-    let whole = known()
-        .filter_map(digits)
-        .map(|(precision, own)| i32::from(precision) - i32::from(own));
-    let precision = whole.max().unwrap_or(0) + i32::from(scale);
-    let target = DataType::Decimal128(precision.clamp(1, 38) as u8, scale);
-    let mut changed = false;
-    for (expr, own) in exprs.into_iter().zip(types) {
-        if own.is_some_and(|own| own != target) {
-            *expr = cast(std::mem::take(expr), target.clone());
-            changed = true;
-        }
-    }
-    changed
 }
 
 fn rewrite_union(union: Union) -> Result<Transformed<LogicalPlan>> {

@@ -3,7 +3,7 @@
 //! An aggregate or a window function on the left can stand in no WHERE: there the subquery's rows become an array, once,
 //! `x op ANY (ARRAY (S))`.
 
-use super::spellings::{call, compare_rows, take};
+use super::spellings::{call, compare_rows, row_items, take};
 use crate::pg::functions::aggregate::names::call_over_rows;
 use crate::pg::parse::select;
 use crate::pg::walk::null;
@@ -22,6 +22,8 @@ pub(super) struct Comparison {
     pub op: BinaryOperator,
     pub subquery: Box<Query>,
     pub negated: bool,
+    /// Whether the operator is to be false: it has none that is its opposite.
+    pub inverted: bool,
 }
 
 impl Comparison {
@@ -36,6 +38,7 @@ impl Comparison {
                 op: BinaryOperator::Eq,
                 subquery: subquery.clone(),
                 negated: *negated,
+                inverted: false,
             }),
             Expr::AnyOp {
                 left,
@@ -47,18 +50,22 @@ impl Comparison {
                 op: compare_op.clone(),
                 subquery,
                 negated: false,
+                inverted: false,
             }),
             Expr::AllOp {
                 left,
                 compare_op,
                 right,
             } => {
-                let op = opposite(compare_op)?;
+                let opposite = opposite(compare_op);
+                let inverted = opposite.is_none();
+                let op = opposite.unwrap_or_else(|| compare_op.clone());
                 take_subquery(right).map(|subquery| Comparison {
                     left: take(left),
                     op,
                     subquery,
                     negated: true,
+                    inverted,
                 })
             }
             _ => None,
@@ -77,6 +84,7 @@ impl Comparison {
             op,
             subquery,
             negated,
+            ..
         } = self;
         let mut array = call("array", Vec::new());
         if let Expr::Function(function) = &mut array {
@@ -103,8 +111,10 @@ impl Comparison {
             op,
             subquery,
             negated,
+            inverted,
         } = self;
-        let met = exists(&left, subquery.clone(), |left, value| compared(left, &op, value));
+        let compared = |left: &Expr, value: &Expr| held(left, &op, inverted, value);
+        let met = exists(&left, subquery.clone(), compared);
         let mut unknown = Vec::new();
         if op == BinaryOperator::Eq && is_plain(&left) {
             unknown.push(exists(&left, subquery.clone(), |_, value| {
@@ -118,7 +128,7 @@ impl Comparison {
             });
         } else {
             unknown.push(exists(&left, subquery, |left, value| {
-                compared(left, &op, value).map(|met| Expr::IsNull(Box::new(Expr::Nested(Box::new(met)))))
+                compared(left, value).map(|met| Expr::IsNull(Box::new(Expr::Nested(Box::new(met)))))
             }));
         }
         let boolean = |value: bool| Expr::Value(Value::Boolean(value).into());
@@ -173,6 +183,15 @@ fn opposite(op: &BinaryOperator) -> Option<BinaryOperator> {
     })
 }
 
+/// `left op value`, or that it is not so.
+pub(super) fn held(left: &Expr, op: &BinaryOperator, inverted: bool, value: &Expr) -> Option<Expr> {
+    let met = compared(left, op, value)?;
+    Some(match inverted {
+        true => not(met),
+        false => met,
+    })
+}
+
 /// `left op value`; rows column by column.
 pub(super) fn compared(left: &Expr, op: &BinaryOperator, value: &Expr) -> Option<Expr> {
     if !is_plain(left) {
@@ -187,9 +206,9 @@ pub(super) fn compared(left: &Expr, op: &BinaryOperator, value: &Expr) -> Option
 
 /// `EXISTS (SELECT true FROM (subquery) AS s(v) WHERE condition(left, v))`, with as many columns as `left` has.
 pub(super) fn exists(left: &Expr, subquery: Box<Query>, condition: impl Fn(&Expr, &Expr) -> Option<Expr>) -> Expr {
-    let width = match left {
-        Expr::Tuple(values) => values.len(),
-        _ => 1,
+    let width = match is_plain(left) {
+        true => 1,
+        false => row_items(left).map_or(1, |items| items.len()),
     };
     let (from, value) = named(subquery, width);
     let Some(condition) = condition(left, &value) else {
@@ -219,7 +238,7 @@ pub(super) fn named(subquery: Box<Query>, width: usize) -> (TableWithJoins, Expr
 }
 
 pub(super) fn is_plain(expr: &Expr) -> bool {
-    !matches!(expr, Expr::Tuple(values) if values.len() > 1)
+    row_items(expr).is_none_or(|items| items.len() < 2)
 }
 
 pub(super) fn not(expr: Expr) -> Expr {

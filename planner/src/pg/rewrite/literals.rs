@@ -175,6 +175,8 @@ fn type_values_of(body: &mut SetExpr) {
     let SetExpr::Values(values) = body else {
         return;
     };
+    // The columns of others get their types where names are bound: see `combined`.
+    let of_insert = values.explicit_row;
     let width = values.rows.iter().map(|row| row.content.len()).max().unwrap_or(0);
     for at in 0..width {
         let mut column: Vec<&mut Expr> = values
@@ -182,6 +184,19 @@ fn type_values_of(body: &mut SetExpr) {
             .iter_mut()
             .filter_map(|row| row.content.get_mut(at))
             .collect();
+        let floats: Vec<DataType> = column.iter().filter_map(|expr| float_type(expr)).collect();
+        let float = !floats.is_empty();
+        let of_float = match floats.contains(&DataType::Float8) {
+            true => DataType::Float8,
+            false => DataType::Real,
+        };
+        if !of_insert {
+            // Numbers are read as floats from their own digits.
+            for expr in column.iter_mut().filter(|expr| float && is_number(expr)) {
+                cast_to_float(expr, of_float == DataType::Real);
+            }
+            continue;
+        }
         let nested = column.iter().find_map(|expr| match &**expr {
             Expr::Cast { data_type, .. } => {
                 matches!(data_type, DataType::Array(_) | DataType::JSON | DataType::JSONB).then(|| data_type.clone())
@@ -205,12 +220,6 @@ fn type_values_of(body: &mut SetExpr) {
             }
             continue;
         }
-        let floats: Vec<DataType> = column.iter().filter_map(|expr| float_type(expr)).collect();
-        let float = !floats.is_empty();
-        let of_float = match floats.contains(&DataType::Float8) {
-            true => DataType::Float8,
-            false => DataType::Real,
-        };
         let mut types = Vec::new();
         for expr in &column {
             let mut found = Vec::new();
@@ -499,6 +508,23 @@ fn restore(expr: &mut Expr) {
     }
 }
 
+/// The same of a number of rows, which is rounded.
+fn restore_count(expr: &mut Expr) {
+    restore(expr);
+    let mut number = &*expr;
+    while let Expr::Nested(inner) = number {
+        number = inner;
+    }
+    let is_read = matches!(number, Expr::Cast { data_type, .. } if value_types::is_decimal(data_type));
+    if is_number(number) && number.to_string().contains('.') {
+        let digits = number.to_string();
+        *expr = numeric(&digits, DataType::Decimal(ExactNumberInfo::None));
+        value_types::cast(expr, DataType::Int8(None));
+    } else if is_read {
+        value_types::cast(expr, DataType::Int8(None));
+    }
+}
+
 pub(super) fn restore_positions_in_select(select: &mut Select) {
     if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
         for key in keys {
@@ -521,16 +547,16 @@ pub(super) fn restore_positions_in_query(query: &mut Query) {
     }
     match &mut query.limit_clause {
         Some(LimitClause::LimitOffset { limit, offset, .. }) => {
-            limit.iter_mut().for_each(restore);
-            offset.iter_mut().for_each(|offset| restore(&mut offset.value));
+            limit.iter_mut().for_each(restore_count);
+            offset.iter_mut().for_each(|offset| restore_count(&mut offset.value));
         }
         Some(LimitClause::OffsetCommaLimit { offset, limit }) => {
-            restore(offset);
-            restore(limit);
+            restore_count(offset);
+            restore_count(limit);
         }
         None => {}
     }
     if let Some(fetch) = &mut query.fetch {
-        fetch.quantity.iter_mut().for_each(restore);
+        fetch.quantity.iter_mut().for_each(restore_count);
     }
 }

@@ -7,6 +7,7 @@
 //! - ROLLUP, CUBE and GROUPING SETS become one list of sets (`grouping`);
 //! - INTERSECT and EXCEPT of no columns get one (`no_columns`);
 //! - operators bind as PostgreSQL's do (`precedence`);
+//! - ANY and ALL of arrays by operators that no function compares by (`quantified`);
 //! - IN, ANY and ALL over a subquery become EXISTS where they are no plain condition (`subqueries`);
 //! - casts to arrays get their literals' dimensions, aggregates of json become ones of arrays (`nested`);
 //! - arrays made of subqueries, and sets of rows made by functions, become subqueries (`arrays`);
@@ -14,12 +15,14 @@
 //! - ordered-set and hypothetical-set aggregates become others (`ordered_sets`);
 //! - a row compared with that of a subquery becomes a subquery (`row_subqueries`);
 //! - records taken out of json become queries (`recordsets`);
+//! - set operations and VALUES become relations where a statement is planned (`combined`);
 //! - IS DISTINCT FROM becomes an operator where a statement is planned (`distinct_from`);
 //! - spellings that DataFusion does not know become ones that it does (`spellings`, `calls`, `overlaps`).
 
 mod apart;
 mod arrays;
 mod calls;
+mod combined;
 mod comparison;
 mod distinct_from;
 mod elements;
@@ -36,6 +39,7 @@ mod ordered_sets;
 mod overlaps;
 mod precedence;
 mod qualified_stars;
+mod quantified;
 mod recordsets;
 mod row_subqueries;
 mod said;
@@ -48,12 +52,14 @@ mod value_types;
 pub(crate) use apart::arguments;
 pub(crate) use arrays::{GATHERED, gathered};
 pub(crate) use calls::VARIADIC;
+pub(crate) use combined::{COMBINED, combined};
 pub(crate) use comparison::COMPARED;
 pub(crate) use distinct_from::{test_of, with_operators};
 pub(crate) use from::ROWS_FROM;
 pub(crate) use like_calls::{is_like_a_call, says_one};
 pub(crate) use literals::{cast_to_float, cast_to_numeric, is_number};
 pub(crate) use names::{displayed_name, function_name, output_name, repeated_name};
+pub(crate) use quantified::QUANTIFIED;
 pub(crate) use said::{are_alike, calls_apart, groups_apart};
 pub(crate) use sequences::{OF_SEQUENCES, is_regclass};
 pub(crate) use spellings::{call, escape_by_backslash, row_number};
@@ -90,6 +96,7 @@ impl VisitorMut for Precedence {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         precedence::repair(expr);
+        quantified::restore(expr);
         ControlFlow::Continue(())
     }
 }
@@ -145,6 +152,7 @@ impl VisitorMut for Rewriter {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         row_subqueries::compared(expr);
+        quantified::of_array(expr);
         elements::apart(expr);
         if let Expr::Exists { subquery, .. } = expr {
             no_columns::in_exists(subquery);

@@ -15,7 +15,7 @@
 //! An aggregate or a window function on the left can stand in no WHERE: there the subquery's rows become an array, once,
 //! `x op ANY (ARRAY (S))`, of records where `x` is a row.
 
-use super::comparison::{Comparison, compared, exists, is_plain, not};
+use super::comparison::{Comparison, compared, exists, held, is_plain, not};
 use super::spellings::take;
 use crate::pg::walk::{VisitMut, constraint};
 use datafusion::sql::sqlparser::ast::{
@@ -125,16 +125,18 @@ fn in_condition(condition: &mut Expr, top: bool) {
                 op,
                 subquery,
                 negated: false,
+                ..
             }) => *condition = exists(&left, subquery, |left, value| compared(left, &op, value)),
             Some(Comparison {
                 left,
                 op,
                 subquery,
                 negated: true,
+                inverted,
             }) => {
                 // Every row satisfies it: none has the opposite, and none is unknown.
                 let inverse = |left: &Expr, value: &Expr| {
-                    compared(left, &op, value).map(|met| Expr::IsNotFalse(Box::new(Expr::Nested(Box::new(met)))))
+                    held(left, &op, inverted, value).map(|met| Expr::IsNotFalse(Box::new(Expr::Nested(Box::new(met)))))
                 };
                 *condition = not(exists(&left, subquery, inverse));
             }

@@ -147,6 +147,6 @@ fn is_bits(of: &DataType) -> bool {
     matches!(of, DataType::Bit(_) | DataType::BitVarying(_) | DataType::VarBit(_)) || *of == any_bits()
 }
 
-fn is_decimal(of: &DataType) -> bool {
+pub(super) fn is_decimal(of: &DataType) -> bool {
     matches!(of, DataType::Numeric(_) | DataType::Decimal(_))
 }

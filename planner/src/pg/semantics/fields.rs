@@ -66,6 +66,10 @@ pub(crate) fn field(expr: &Expr, schema: &dyn ExprSchema) -> Result<FieldRef> {
             let results = results
                 .map(|result| field(result, schema))
                 .collect::<Result<Vec<_>>>()?;
+            if let Some(of) = resolve::columns::of_numbers(&results) {
+                let nullable = whole.is_nullable();
+                return Ok(Arc::new(of.field(whole.name(), nullable)));
+            }
             return Ok(match resolve::of_fields(&results) {
                 Some(of) => resolve::with_type(whole, of),
                 None => whole,
@@ -95,6 +99,7 @@ pub(crate) fn data_type(expr: &Expr, schema: &dyn ExprSchema) -> Result<DataType
         },
         Expr::Alias(alias) if !matches!(*alias.expr, Expr::Placeholder(_)) => data_type(&alias.expr, schema),
         Expr::Negative(inner) => data_type(inner, schema),
+        Expr::Case(_) => field(expr, schema).map(|field| field.data_type().clone()),
         other => other.get_type(schema),
     }
 }

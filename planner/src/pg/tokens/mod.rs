@@ -9,6 +9,7 @@ mod like;
 mod locks;
 pub(crate) mod merge;
 pub(crate) mod only;
+mod quantified;
 pub(crate) mod sets;
 mod temporal;
 pub(crate) mod words;
@@ -26,6 +27,7 @@ pub(crate) fn repair(tokens: &mut Vec<TokenWithSpan>) {
     like::as_operators(tokens);
     merge::mark(tokens);
     only::mark(tokens);
+    quantified::mark(tokens);
     sets::mark(tokens);
     temporal::mark(tokens);
     words::respell(tokens);

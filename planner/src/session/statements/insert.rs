@@ -300,6 +300,10 @@ fn source_plan(
     if mixed {
         value_rows::join(&mut source);
     }
+    if let SetExpr::Values(values) = source.body.as_mut() {
+        // Each row is converted by itself: its columns need no type in common.
+        values.explicit_row = true;
+    }
     let mut tree = ast::Statement::Query(Box::new(source));
     rewrite(&mut tree);
     let (mut plan, params) = parameters::plan(binder, tree, types)?;

@@ -83,25 +83,25 @@ const UNNAMED: &str = "\u{1}unnamed";
 pub(super) fn uses(session: &Session, (schema, view): &(String, String), relation: Named<'_>, column: &str) -> bool {
     let state_now = session.state();
     let found = state_now.relation(schema, view).and_then(text);
-    let at = state_now
-        .relation(relation.0, relation.1)
-        .and_then(|relation| relation.columns().index_of(column).ok());
-    let (Some((text, shown)), Some(at)) = (found, at) else {
+    let columns = state_now.relation(relation.0, relation.1).map(Relation::columns);
+    let place = columns.and_then(|columns| Some((columns, columns.index_of(column).ok()?)));
+    let (Some((text, shown)), Some((columns, at))) = (found, place) else {
         return true;
     };
     let Ok(Some(mut query)) = parse_query(text) else {
         return true;
     };
-    // Where its alias gives it a name, that is what would be named.
+    // Where its alias gives columns names, that is what would be named: those behind them are called as they are.
     let (mut named, mut others) = (0, 0);
     let _ = query.visit(&mut Places {
         relation,
         change: |_: &mut ObjectName, alias: &mut Option<TableAlias>| match alias
             .as_mut()
-            .and_then(|alias| alias.columns.get_mut(at))
+            .filter(|alias| !alias.columns.is_empty())
         {
-            Some(own) => {
-                own.name = quoted(UNNAMED);
+            Some(alias) => {
+                name_columns(alias, columns, at);
+                alias.columns[at].name = quoted(UNNAMED);
                 named += 1;
             }
             None => others += 1,
@@ -162,6 +162,16 @@ fn known_as<'a>(alias: &'a mut Option<TableAlias>, name: &str) -> &'a mut TableA
     })
 }
 
+/// Gives names to the columns up to one that the alias has none for.
+fn name_columns(alias: &mut TableAlias, columns: &SchemaRef, at: usize) {
+    let known = alias.columns.len();
+    let own = columns.fields().iter().take(at + 1).skip(known);
+    alias.columns.extend(own.map(|column| TableAliasColumnDef {
+        name: quoted(column.name()),
+        data_type: None,
+    }));
+}
+
 /// A relation that has another name, or another schema.
 pub(super) fn moved(session: &Session, from: Named<'_>, to: Named<'_>) -> Result<()> {
     let views = readers(&session.state(), from.0, from.1);
@@ -181,14 +191,7 @@ pub(super) fn column_renamed(session: &Session, place: &Target, column: &str) ->
     };
     let views = readers_of_column(session, &place.schema, &place.name, column);
     change(session, &views, (&place.schema, &place.name), |_, alias| {
-        let alias = known_as(alias, &place.name);
-        // Those that have no names of their own, up to this one.
-        let known = alias.columns.len();
-        let own = columns.fields().iter().take(at + 1).skip(known);
-        alias.columns.extend(own.map(|column| TableAliasColumnDef {
-            name: quoted(column.name()),
-            data_type: None,
-        }));
+        name_columns(known_as(alias, &place.name), columns, at);
     })
 }
 

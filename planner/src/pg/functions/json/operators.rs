@@ -5,18 +5,49 @@ use super::{is_json, is_jsonb};
 use crate::pg::error::{SqlError, SqlState};
 use crate::pg::errors::to_datafusion;
 use crate::pg::functions::nested::{is_unknown, no_operator};
+use crate::pg::semantics::{fields, resolve};
 use datafusion::arrow::datatypes::Field;
-use datafusion::common::Result;
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::planner::RawBinaryExpr;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, ScalarUDF};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use std::sync::{Arc, LazyLock};
+use tenon_storage::SqlType;
 
 fn call(name: &str, left: &Expr, right: &Expr) -> Option<Expr> {
     static ALL: LazyLock<Vec<Arc<ScalarUDF>>> =
         LazyLock::new(|| super::functions().into_iter().map(Arc::new).collect());
     let function = ALL.iter().find(|function| function.name() == name)?;
     Some(function.call(vec![left.clone(), right.clone()]))
+}
+
+/// A literal before an operator that jsonb alone has, or alone before texts, is a jsonb.
+pub(in crate::pg::functions) fn with_literal(mut expr: RawBinaryExpr, schema: &DFSchema) -> RawBinaryExpr {
+    use BinaryOperator as Op;
+    if !resolve::is_unknown(&expr.left) {
+        return expr;
+    }
+    let before_texts = || {
+        let field = fields::field(&expr.right, schema).ok();
+        let of = field.and_then(|field| SqlType::from_field(&field));
+        !resolve::is_unknown(&expr.right)
+            && match of {
+                Some(SqlType::Array(items)) => resolve::is_text(items.element()),
+                Some(of) => resolve::is_text(of),
+                None => false,
+            }
+    };
+    let reads = match expr.op {
+        Op::Question | Op::QuestionPipe | Op::QuestionAnd | Op::AtQuestion | Op::HashMinus => true,
+        Op::Minus => before_texts(),
+        _ => false,
+    };
+    if reads {
+        let field = Arc::new(SqlType::Jsonb.field("", true));
+        expr.left = Expr::Cast(Cast::new_from_field(Box::new(expr.left), field));
+    }
+    expr
 }
 
 pub(in crate::pg::functions) fn plan(expr: &RawBinaryExpr, left: &Field, right: &Field) -> Result<Option<Expr>> {
@@ -29,6 +60,9 @@ pub(in crate::pg::functions) fn plan(expr: &RawBinaryExpr, left: &Field, right: 
         to_datafusion(SqlError::new(SqlState("42725"), message))
     };
     let undefined = || no_operator(op, left, right);
+    let takes = |field: &Field, expr: &Expr| {
+        is_jsonb(field) || is_unknown(expr) || field.data_type().is_null() || matches!(expr, Expr::Placeholder(_))
+    };
     let planned = match op {
         Op::Arrow | Op::LongArrow | Op::HashArrow | Op::HashLongArrow => {
             if !text {
@@ -50,6 +84,9 @@ pub(in crate::pg::functions) fn plan(expr: &RawBinaryExpr, left: &Field, right: 
                 _ => "json_at_path_text",
             };
             call(name, a, b)
+        }
+        Op::AtArrow | Op::ArrowAt if (jsonb || is_jsonb(right)) && !(takes(left, a) && takes(right, b)) => {
+            return Err(undefined());
         }
         Op::AtArrow if jsonb || is_jsonb(right) => call("jsonb_contains", a, b),
         Op::ArrowAt if jsonb || is_jsonb(right) => call("jsonb_contained", a, b),

@@ -1,12 +1,12 @@
-//! Arrays that get one type together.
+//! Arrays that get one type together, and what is none beside them.
 
-use super::{Group, group, is_unknown, typed, undefined};
+use super::{Group, group, is_unknown, known, typed, undefined};
 use crate::pg::semantics::fields;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::Expr;
 use tenon_storage::SqlType;
 
-/// 42883 for arrays of different types, which nothing compares.
+/// 42883 for arrays of different types, or beside other values, which nothing compares.
 pub(super) fn meet(exprs: &[&mut Expr], schema: &DFSchema, op: &str) -> Result<()> {
     let of = |expr: &&mut Expr| match fields::field(expr, schema)
         .ok()
@@ -19,6 +19,12 @@ pub(super) fn meet(exprs: &[&mut Expr], schema: &DFSchema, op: &str) -> Result<(
     let Some((first, items)) = arrays.next() else {
         return Ok(());
     };
+    // Nothing compares an array with what is none.
+    if let Some(single) = exprs.iter().find_map(|expr| known(expr, schema)) {
+        let leads = exprs.first().is_some_and(|expr| of(expr).is_some());
+        let (left, right) = if leads { (first, single) } else { (single, first) };
+        return Err(undefined(op, Some(left), Some(right)));
+    }
     let is_other = |own: SqlType| own.oid() != items.oid() && group(own) == Group::Number || group(own) != group(items);
     match arrays.find(|(_, own)| is_other(*own)) {
         Some((other, _)) => Err(undefined(op, Some(first), Some(other))),

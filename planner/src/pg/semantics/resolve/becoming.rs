@@ -1,5 +1,5 @@
 //! Values that become such of another type beside one of it, to which DataFusion has no cast, or another one: networks beside
-//! addresses, dates and timestamps beside points in time, dates beside timestamps.
+//! addresses, dates and timestamps beside points in time, dates beside timestamps, times beside those with a zone.
 
 use super::neighbours::type_of_two;
 use super::{Group, group, known};
@@ -21,6 +21,7 @@ pub(super) fn becomes(own: SqlType, wanted: SqlType) -> bool {
         // DataFusion goes through nanoseconds, which hold few years.
         SqlType::Timestamp => own == SqlType::Date,
         SqlType::TimestampTz => matches!(own, SqlType::Date | SqlType::Timestamp),
+        SqlType::TimeTz => own == SqlType::Time,
         _ => false,
     }
 }
@@ -51,7 +52,8 @@ pub(super) fn nullif_of_moments(args: &[Expr], schema: &DFSchema) -> Result<Opti
     let (Some(own), Some(other)) = (known(first, schema), known(second, schema)) else {
         return Ok(None);
     };
-    let Some(wanted) = type_of_two(own, other).filter(|_| own != other && group(own) == Group::Moment) else {
+    let points = matches!(group(own), Group::Moment | Group::Time);
+    let Some(wanted) = type_of_two(own, other).filter(|_| own != other && points) else {
         return Ok(None);
     };
     let side = |expr: &Expr, own: SqlType| match own == wanted {
@@ -59,8 +61,13 @@ pub(super) fn nullif_of_moments(args: &[Expr], schema: &DFSchema) -> Result<Opti
         false => times::convert(expr.clone(), &wanted.data_type()),
     };
     let equal = side(first, own).eq(side(second, other));
-    let null = lit(ScalarValue::try_from(&own.data_type())?);
-    when(equal, null).otherwise(first.clone()).map(Some)
+    // Times of the two types have no `=` of their own: what is compared is what there is.
+    let (given, of) = match group(own) {
+        Group::Time => (side(first, own), wanted),
+        _ => (first.clone(), own),
+    };
+    let null = lit(ScalarValue::try_from(&of.data_type())?);
+    when(equal, null).otherwise(given).map(Some)
 }
 
 /// Whether a window function gives another value where its frame has no row.

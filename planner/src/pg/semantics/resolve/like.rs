@@ -1,6 +1,6 @@
 //! LIKE of strings and of bytes.
 
-use super::{Group, group, known, typed, undefined};
+use super::{Group, group, is_unknown, known, typed, undefined};
 use crate::pg::functions::{padded, text};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
@@ -19,9 +19,9 @@ pub(super) fn matched(mut like: Like, schema: &DFSchema) -> Result<Transformed<E
         let op = format!("{sign}{}", if like.case_insensitive { "*" } else { "" });
         return Err(undefined(&op, types.0, types.1));
     }
-    if types.0 == Some(SqlType::Bytea) {
-        let pattern = typed(*like.pattern, SqlType::Bytea);
-        let matched = text::like_bytes().call(vec![*like.expr, pattern]);
+    if types.0 == Some(SqlType::Bytea) || types.1 == Some(SqlType::Bytea) && is_unknown(&like.expr) {
+        let [bytes, pattern] = [*like.expr, *like.pattern].map(|own| typed(own, SqlType::Bytea));
+        let matched = text::like_bytes().call(vec![bytes, pattern]);
         return Ok(Transformed::yes(match like.negated {
             true => Expr::Not(Box::new(matched)),
             false => matched,

@@ -364,7 +364,7 @@ pub(super) fn type_of_two(a: SqlType, b: SqlType) -> Option<SqlType> {
         SqlType::Float4 => 4,
         SqlType::Float8 => 5,
         SqlType::CharOf(_) | SqlType::Bpchar => 0,
-        SqlType::VarcharOf(_) | SqlType::Varchar | SqlType::VarBit | SqlType::Inet => 1,
+        SqlType::VarcharOf(_) | SqlType::Varchar | SqlType::VarBit | SqlType::Inet | SqlType::TimeTz => 1,
         SqlType::Text => 2,
         _ => 0,
     };
@@ -381,7 +381,7 @@ fn apart(place: Place, a: SqlType, b: SqlType) -> DataFusionError {
     }
 }
 
-pub(super) fn unmatched(what: &str, a: SqlType, b: SqlType) -> DataFusionError {
+pub(crate) fn unmatched(what: &str, a: SqlType, b: SqlType) -> DataFusionError {
     let message = format!("{what} types {} and {} cannot be matched", name(Some(a)), name(Some(b)));
     to_datafusion(SqlError::new(state::DATATYPE_MISMATCH, message))
 }

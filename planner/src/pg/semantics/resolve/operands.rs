@@ -135,6 +135,7 @@ fn wanted(op: &BinaryOperator, beside: SqlType, is_left: bool) -> Option<SqlType
             }
             _ => number.then_some(beside),
         },
+        BinaryOperator::Minus if beside == SqlType::TimeTz && is_left => Some(SqlType::Interval),
         BinaryOperator::Minus => {
             let spans = matches!(group(beside), Group::Moment | Group::Time | Group::Interval);
             (number || spans).then_some(beside)

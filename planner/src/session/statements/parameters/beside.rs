@@ -12,7 +12,7 @@ use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tenon_storage::{ArrayType, SqlType};
@@ -53,8 +53,8 @@ fn quantified(plan: &LogicalPlan) -> Result<BTreeMap<usize, FieldRef>> {
         }
         let (open, of) = match call.args.as_slice() {
             [element, Expr::Placeholder(open)] => {
-                let item = element.get_type(schema).ok();
-                let item = item.and_then(|of| SqlType::from_data_type(&of));
+                let item = fields::field(element, schema).ok();
+                let item = item.and_then(|field| SqlType::from_field(&field));
                 (
                     open,
                     item.map(|item| SqlType::Array(ArrayType::of_items(of_parameter(item)))),
