@@ -6,6 +6,9 @@
 //! More than 400 lines because the grammar of queries is one thing.
 
 mod given;
+mod numerics;
+mod sets;
+mod texts;
 mod windows;
 
 use crate::process::{Server, rows, sql_state};
@@ -25,6 +28,9 @@ pub fn trials() -> Vec<Trial> {
         }),
         trial("fragments::rows_of_the_cpu", given::rows_of_the_cpu),
         trial("fragments::groups_of_partners", given::groups_of_partners),
+        trial("fragments::text_keys", texts::text_keys),
+        trial("fragments::numerics", numerics::numerics),
+        trial("fragments::grouping_sets", sets::grouping_sets),
     ]
 }
 
@@ -399,6 +405,42 @@ async fn answer(client: &Client, device: &str, sql: &str) -> Result<Answer> {
         Some(error) => sql_state(error),
         None => error.to_string(),
     }))
+}
+
+/// A server whose device a trial asks, and random choices by a seed that is printed.
+async fn begun(trial: &str) -> Result<(Server, Client, StdRng, u64)> {
+    let seed = std::env::var("TENON_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed: u64 = seed.unwrap_or_else(|| rand::rng().random());
+    println!("{trial}: seed {seed}");
+    let device = std::env::var("TENON_DEVICE").unwrap_or_else(|_| "sim".into());
+    let server = Server::start_with(&[], &[("TENON_DEVICE", &device)])?;
+    let client = server.connect().await?;
+    client.batch_execute("SET tenon.wait_for_compile = on").await?;
+    Ok((server, client, StdRng::seed_from_u64(seed), seed))
+}
+
+/// Asks the same of the device, twice, and of the CPU. Whether the device has done all of it.
+async fn alike(client: &Client, seed: u64, sql: &str) -> Result<bool> {
+    let expected = answer(client, "cpu", sql).await?;
+    for _ in 0..2 {
+        let found = answer(client, "gpu", sql).await?;
+        ensure!(
+            found == expected,
+            "seed {seed}: {sql}\ncpu {expected:.2000?}\ngpu {found:.2000?}"
+        );
+    }
+    if expected.is_err() {
+        return Ok(false);
+    }
+    let plan = rows(client, &format!("EXPLAIN ANALYZE {sql}")).await?;
+    let plan: Vec<String> = plan.into_iter().flatten().flatten().collect();
+    let whole = plan.iter().any(|line| line.contains("Device: gpu"))
+        && !plan.iter().any(|line| line.contains("Fragment: none"));
+    if !whole {
+        let why = plan.iter().find(|line| line.contains("Fragment: none"));
+        println!("not on the device: {sql}: {}", why.map_or("", |why| why.trim()));
+    }
+    Ok(whole)
 }
 
 /// Within device memory of these limits.
