@@ -45,7 +45,7 @@ const TABLES: [(&str, usize); 6] = [
 /// Numbers, by whose comparisons tables are joined too.
 const NUMBERS: [&str; 4] = ["a", "b", "n", "m"];
 /// What tables are joined by.
-const KEYS: [&str; 5] = ["a", "b", "n", "s", "d"];
+const KEYS: [&str; 6] = ["a", "b", "n", "s", "d", "w"];
 const COLUMNS: [&str; 9] = ["a", "b", "n", "m", "f", "d", "s", "w", "x"];
 const TEXTS: [&str; 7] = [
     "",
@@ -189,20 +189,27 @@ impl Fuzzer {
 
     /// A value of a table's row, no float: sums of those depend on the order of rows.
     fn value(&mut self, table: &str) -> String {
-        match self.random.random_range(0..9) {
+        match self.random.random_range(0..10) {
             0 => format!("{table}.a + {}", self.random.random_range(0..9)),
             1 => format!("{table}.n * 2"),
             2 => format!("CASE WHEN {} THEN {table}.a ELSE 0 END", self.condition(table, 0)),
             3 => format!("extract(year FROM {table}.d)"),
             4 => format!("coalesce({table}.a, -1)"),
             5 => format!("{table}.m"),
+            6 if self.one_in(2) => format!("substr({table}.s, 1, {})", self.random.random_range(1..9)),
+            6 => format!("{table}.d + {}", self.random.random_range(-9..9)),
             _ => format!("{table}.{}", self.pick(&["a", "n", "d", "s", "w", "w", "b", "x"])),
         }
     }
 
     fn aggregate(&mut self, table: &str) -> String {
         let number = format!("{table}.{}", self.pick(&NUMBERS));
-        match self.random.random_range(0..12) {
+        match self.random.random_range(0..13) {
+            12 => format!(
+                "{}({table}.n / {})",
+                self.pick(&["sum", "avg"]),
+                self.pick(&["4", "7", "0.3"])
+            ),
             10 => format!(
                 "{}({number})",
                 self.pick(&["stddev", "stddev_pop", "variance", "var_pop"])
@@ -360,7 +367,11 @@ impl Fuzzer {
             let _ = write!(sql, " WHERE {}", conditions.join(" AND "));
         }
         if grouped && !keys.is_empty() {
-            let _ = write!(sql, " GROUP BY {}", keys.join(", "));
+            let keys = match self.one_in(6) {
+                true => format!("ROLLUP ({})", keys.join(", ")),
+                false => keys.join(", "),
+            };
+            let _ = write!(sql, " GROUP BY {keys}");
             if self.one_in(4) {
                 let name = self.pick(&names);
                 let _ = write!(

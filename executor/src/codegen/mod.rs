@@ -29,7 +29,7 @@ mod value;
 
 pub use given::Given;
 pub use order::Ordered;
-pub use translator::{Inputs, Translator};
+pub use translator::{Inputs, NARROW_MAX, Translator};
 pub use types::{Range, Translated, c_number, c_type, scale};
 pub use value::Value;
 

@@ -241,7 +241,7 @@ impl Cells {
                     }
                     own if is_ordered(own) || *own == DataType::Boolean => {
                         let value = flow.translator.translate(arg)?;
-                        let (_, (low, high)) = flow.word(&value)?;
+                        let (_, (low, high)) = flow.narrow_word(&value)?;
                         if high - low >= i128::from(u64::MAX) {
                             return Err(refused());
                         }

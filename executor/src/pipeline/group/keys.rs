@@ -197,7 +197,7 @@ pub fn keys(
             });
             continue;
         }
-        let (word, (low, high)) = flow.word(&value)?;
+        let (word, (low, high)) = flow.narrow_word(&value)?;
         let passes = fragment
             .passes()
             .filter(|passes| flow.stage == Stage::Pass && passes.has(equals));

@@ -136,7 +136,7 @@ fn extreme_word(
         let ends = ["0ull", "NAN_ORDER"].map(String::from);
         return Ok((format!("order_word({})", value.value), ends, value.null));
     }
-    let (word, (low, high)) = flow.word(&value)?;
+    let (word, (low, high)) = flow.narrow_word(&value)?;
     *bound = Some(low.abs().max(high.abs()));
     let ends = [low, high].map(|end| format!("(u64){}", c_number(end)));
     Ok((format!("(u64){word}"), ends, value.null))

@@ -1,6 +1,7 @@
 //! A table that a pipeline makes on the device for others to read: rows of columns as wide as their values need.
 
 mod column;
+mod read;
 mod union;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
@@ -16,7 +17,8 @@ use super::run::Running;
 use crate::codegen::Translated;
 use crate::gpu_error::to_datafusion;
 use crate::keys::is_integer_key;
-use column::{Column, Form, Reader, Shown};
+use column::{Column, Form, Shown};
+use read::Reader;
 
 /// The host takes a text out of those of its column, and a value out of its row of the table, which lies anywhere.
 const CODE_AS_NUMBERS: u64 = 5;
