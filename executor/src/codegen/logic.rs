@@ -8,7 +8,7 @@ use datafusion::physical_expr::utils::collect_columns;
 use tenon_storage::types::NUMERIC;
 
 use super::translator::Translator;
-use super::types::{Translated, c_type, comparable};
+use super::types::{Translated, c_type, comparable, is_exact};
 use super::value::Value;
 
 impl Translator {
@@ -65,7 +65,14 @@ impl Translator {
         for (when, then) in case.when_then_expr() {
             let holds = match &base {
                 Some(base) => {
-                    let when = self.translate(when)?;
+                    let key = match is_exact(&base.data_type) {
+                        true => self.of_key(when)?,
+                        false => None,
+                    };
+                    let when = match key {
+                        Some(key) => key,
+                        None => self.translate(when)?,
+                    };
                     self.compare(base, Operator::Eq, &when)?
                 }
                 None => self.boolean(when)?,

@@ -72,7 +72,7 @@ impl Translator {
         }
     }
 
-    fn absolute(&mut self, value: &Value, result: &DataType) -> Translated<Value> {
+    pub(super) fn absolute(&mut self, value: &Value, result: &DataType) -> Translated<Value> {
         if value.data_type.is_floating() && value.data_type == *result {
             let call = format!("magnitude({})", value.value);
             return Ok(self.define(c_type(result)?, call, value.null.clone(), result.clone(), None));

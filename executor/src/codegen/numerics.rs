@@ -38,7 +38,17 @@ impl Translator {
             "numeric_key" | "numeric_order" | "numeric_uminus" => None,
             // Without digits that it is cut to.
             "convert" if is_plain(call, &self.schema) => None,
-            "round" if is_numeric && call.args().len() == 2 => return self.rounded(call).map(Some),
+            "abs" if is_numeric => {
+                let value = self.numeric(&call.args()[0])?;
+                let own = self.absolute(&value, &value.data_type)?;
+                let shown = value.shown;
+                return Ok(Some(Value { shown, ..own }));
+            }
+            "convert" if matches!(call.return_type(), DataType::Decimal128(_, 0..)) => {
+                let value = self.numeric(&call.args()[0])?;
+                return self.converted(value, call.return_type()).map(Some);
+            }
+            "round" if is_numeric => return self.rounded(call).map(Some),
             _ => return Ok(None),
         };
         let values = call.args().iter().map(|arg| self.numeric(arg));
@@ -164,15 +174,39 @@ impl Translator {
         })
     }
 
-    /// `round(numeric, digits)` with a constant number of digits.
+    /// A numeric cut to a decimal's digits, halves away from zero; one that has too many before the point fails the row.
+    fn converted(&mut self, value: Value, data_type: &DataType) -> Translated<Value> {
+        let (after, to) = (scale(&value.data_type), scale(data_type));
+        if to >= after {
+            let scaled = self.scaled(value, to)?;
+            let range = scaled.range.ok_or("a decimal of unknown range")?;
+            let name = scaled.value;
+            return self.checked(|cast| format!("{cast}{name}"), range, scaled.null, data_type);
+        }
+        let unit = 10i128
+            .checked_pow((after - to) as u32)
+            .ok_or("a scale beyond 128 bits")?;
+        let bound = value
+            .range
+            .and_then(magnitude)
+            .ok_or("rounding of values of unknown range")?;
+        let bound = bound / unit + 1;
+        let call = format!("units_round({}, {})", value.value, c_number(unit));
+        self.checked(|_| call.clone(), (-bound, bound), value.null, data_type)
+    }
+
+    /// `round(numeric, digits)` with a constant number of digits, or none.
     fn rounded(&mut self, call: &ScalarFunctionExpr) -> Translated<Value> {
         let refused = "rounding to digits that are not constant";
-        let (value, to) = (&call.args()[0], &call.args()[1]);
-        if !collect_columns(to).is_empty() {
-            return Err(refused.into());
-        }
-        let one = self.evaluated(to, &[])?;
-        let to = ScalarValue::try_from_array(&one, 0).and_then(|to| to.cast_to(&DataType::Int64));
+        let (value, to) = match call.args() {
+            [value] => (value, Ok(ScalarValue::Int64(Some(0)))),
+            [value, to] if collect_columns(to).is_empty() => {
+                let one = self.evaluated(to, &[])?;
+                let to = ScalarValue::try_from_array(&one, 0).and_then(|to| to.cast_to(&DataType::Int64));
+                (value, to)
+            }
+            _ => return Err(refused.into()),
+        };
         let Ok(ScalarValue::Int64(Some(to))) = to else {
             return Err(refused.into());
         };

@@ -4,7 +4,7 @@ use super::{alike, begun};
 use anyhow::{Result, ensure};
 use rand::prelude::*;
 
-const QUERIES: [&str; 22] = [
+const QUERIES: [&str; 26] = [
     "SELECT g, avg(a), avg(b), avg(c), avg(d), avg(e) FROM t GROUP BY g ORDER BY g LIMIT 9",
     "SELECT g, avg(a) FROM t GROUP BY g HAVING avg(a) > $W ORDER BY 2, 1",
     "SELECT g, avg(a), avg(b) FROM t GROUP BY g HAVING avg(a) * 1.2 > avg(b) ORDER BY 1",
@@ -24,6 +24,10 @@ const QUERIES: [&str; 22] = [
     "SELECT n, a + b * 2.50, a - 0.001, a * 1.10 AS p FROM t WHERE a * 1.10 > 5 ORDER BY p, n LIMIT 40",
     "SELECT count(*), sum(n) FROM t JOIN (SELECT day AS other, g AS og FROM t WHERE n < 300) o ON o.og = t.g AND other > day + $K",
     "SELECT count(*), min(day + c), max(day - $K) FROM t WHERE day - c < date '1998-05-01'",
+    "SELECT g, count(*) FROM t WHERE abs(a / 3 - b) > $W AND round(a / 7) <> 3 GROUP BY g ORDER BY 1",
+    "SELECT g, sum((a / 3)::numeric(9, 3)), max((b * 1.5)::numeric(20, 1)) FROM t GROUP BY g ORDER BY 1",
+    "SELECT g, count(*) FROM t WHERE (a * 7)::numeric(6, 1) > 3 GROUP BY g ORDER BY 1",
+    "SELECT g FROM t GROUP BY g HAVING CASE avg(a) WHEN 0 THEN 0 ELSE avg(b) / avg(a) END > $W ORDER BY 1",
     "SELECT count(*) FROM t WHERE day + d > date '2000-01-01'",
     "SELECT g, avg(x) FROM (SELECT g, a AS x FROM t WHERE c < 3 UNION ALL SELECT g, b / 3 FROM t WHERE c > 5 UNION ALL SELECT g, avg(a) FROM t GROUP BY g) s GROUP BY g ORDER BY g",
     "SELECT g, h, avg(a) AS x, rank() OVER (PARTITION BY g ORDER BY avg(a)) FROM t GROUP BY g, h ORDER BY 1, 4, 2",
