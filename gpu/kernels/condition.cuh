@@ -36,6 +36,96 @@ TENON_DEVICE i128 bits_128(u64 high, u64 low) { return (i128)(((u128)high << 64)
 
 /// Quotients of whole numbers of a decimal's `unit`s: towards zero, down, up, and to the nearest, halves away from zero.
 TENON_DEVICE i128 units_trunc(i128 v, i128 unit) { return v / unit; }
+/// A decimal beside one with fewer digits, of which a unit is so many of its own: below, equal to or above 0, as the one with
+/// fewer is to it.
+TENON_DEVICE i64 compare_units(i128 few, i128 many, i128 unit) {
+    const i128 units = many / unit, rest = many % unit;
+    if (few != units) return few < units ? -1 : 1;
+    return rest > 0 ? -1 : rest < 0;
+}
+
+/// A decimal's power of 10000, and its digit there: PostgreSQL's weight and first digit of base 10000.
+struct Leading {
+    i32 weight;
+    u32 first;
+
+    static TENON_METHOD Leading of(i128 decimal, i32 after) {
+        u128 unscaled = decimal < 0 ? -(u128)decimal : (u128)decimal, power = 1;
+        i32 digits = 0;
+        while (digits < 38 && unscaled >= power) {
+            power *= 10;
+            digits++;
+        }
+        if (digits == 38 && unscaled >= power) digits = 39;
+        if (digits == 0) return Leading{0, 0};
+        const i32 top = digits - 1 - after;
+        // Towards minus infinity.
+        const i32 weight = top >= 0 ? top / 4 : -((3 - top) / 4), wanted = top - weight * 4 + 1;
+        for (; digits > wanted; digits--) unscaled /= 10;
+        for (; digits < wanted; digits++) unscaled *= 10;
+        return Leading{weight, (u32)unscaled};
+    }
+};
+/// The digits after the point of a quotient (PostgreSQL's `select_div_scale`: 16 significant digits at least, and those that
+/// both operands show).
+TENON_DEVICE i64 quotient_scale(Leading a, Leading b, i64 shown_a, i64 shown_b) {
+    const i64 scale = 16 - 4 * (a.weight - b.weight - (a.first <= b.first));
+    const i64 shown = shown_a > shown_b ? shown_a : shown_b;
+    return scale > shown ? (scale > 0 ? scale : 0) : shown;
+}
+
+/// A numeric as a decimal, and how many digits after the point it shows; whether it has room there.
+struct Quotient {
+    i128 value;
+    i64 shown;
+    bool fits;
+};
+constexpr u128 DECIMAL_MAX = ((u128)1 << 126);
+TENON_DEVICE u128 power_of_10(i32 digits) {
+    u128 power = 1;
+    for (; digits > 0; digits--) power *= 10;
+    return power;
+}
+/// `a / b`, both with so many digits after the point, rounded at PostgreSQL's scale and told with `digits`.
+TENON_DEVICE Quotient numeric_quotient(i128 a, i32 after_a, i64 shown_a, i128 b, i32 after_b, i64 shown_b, i32 digits,
+                                       i128 bound) {
+    if (b == 0) return Quotient{0, 0, false};
+    const i64 scale = quotient_scale(Leading::of(a, after_a), Leading::of(b, after_b), shown_a, shown_b);
+    u128 rest = a < 0 ? -(u128)a : (u128)a, by = b < 0 ? -(u128)b : (u128)b;
+    if (rest == 0) return Quotient{0, scale, true};
+    if (scale > 100) return Quotient{0, 0, false};
+    i32 raise = (i32)scale + after_b - after_a;
+    for (; raise < 0; raise++) {
+        if (by >= DECIMAL_MAX / 10) return Quotient{0, 0, false};
+        by *= 10;
+    }
+    u128 quotient = rest / by;
+    rest %= by;
+    // As many digits at once as the rest has room for.
+    const i32 step_max = by >> 63 == 0 ? 19 : by >> 95 == 0 ? 9 : 1;
+    if (by >= DECIMAL_MAX / 10) return Quotient{0, 0, false};
+    while (raise > 0) {
+        const i32 step = raise < step_max ? raise : step_max;
+        const u128 unit = power_of_10(step);
+        if (quotient != 0 && quotient >= DECIMAL_MAX / unit) return Quotient{0, 0, false};
+        rest *= unit;
+        quotient = quotient * unit + rest / by;
+        rest %= by;
+        raise -= step;
+    }
+    if (rest >= by - rest) quotient++;
+    for (i64 at = scale; at > digits; at--) {
+        if (quotient % 10 != 0) return Quotient{0, 0, false};
+        quotient /= 10;
+    }
+    for (i64 at = scale; at < digits; at++) {
+        if (quotient >= DECIMAL_MAX / 10) return Quotient{0, 0, false};
+        quotient *= 10;
+    }
+    if (quotient > (u128)bound) return Quotient{0, 0, false};
+    return Quotient{(a < 0) != (b < 0) ? -(i128)quotient : (i128)quotient, scale, true};
+}
+
 TENON_DEVICE i128 units_floor(i128 v, i128 unit) { return v / unit - (v % unit < 0); }
 TENON_DEVICE i128 units_ceil(i128 v, i128 unit) { return v / unit + (v % unit > 0); }
 TENON_DEVICE i128 units_round(i128 v, i128 unit) {

@@ -269,46 +269,17 @@ TENON_DEVICE u64 most_within(const u64* tree, u64 leaves, u64 first, u64 end) {
     return most;
 }
 
-/// A decimal's power of 10000, and its digit there: PostgreSQL's weight and first digit of base 10000.
-struct Leading {
-    i32 weight;
-    u32 first;
-};
-TENON_DEVICE Leading leading(u128 unscaled, i32 after) {
-    i32 digits = 0;
-    u128 power = 1;
-    while (digits < 38 && unscaled >= power) {
-        power *= 10;
-        digits++;
-    }
-    if (digits == 38 && unscaled >= power) digits = 39;
-    if (digits == 0) return Leading{0, 0};
-    i32 top = digits - 1 - after;
-    // Towards minus infinity.
-    i32 weight = top >= 0 ? top / 4 : -((3 - top) / 4);
-    i32 wanted = top - weight * 4 + 1;
-    for (; digits > wanted; digits--) unscaled /= 10;
-    for (; digits < wanted; digits++) unscaled *= 10;
-    return Leading{weight, (u32)unscaled};
+/// The digits after the point that PostgreSQL's average of values with so many shows: those of a quotient.
+TENON_DEVICE i64 average_scale(i128 sum, u64 count, i32 after, i64 shown) {
+    return quotient_scale(Leading::of(sum, after), Leading::of((i128)count, 0), shown, 0);
 }
-
-/// The average that PostgreSQL gives of values with `after` digits after the point, rounded at its own scale
-/// (`select_div_scale`: 16 significant digits at least) and told with `digits` of them.
-TENON_DEVICE i128 average(const PipelineParams& p, i128 sum, u64 count, i32 after, i32 digits) {
+/// The average that PostgreSQL gives of values with `after` digits after the point, of which `shown` are shown, rounded at its
+/// own scale and told with `digits` of them.
+TENON_DEVICE i128 average(const PipelineParams& p, i128 sum, u64 count, i32 after, i64 shown, i32 digits, i128 bound) {
     if (count == 0) return 0;
-    u128 rest = sum < 0 ? -(u128)sum : (u128)sum;
-    Leading of_sum = leading(rest, after), of_count = leading(count, 0);
-    i32 scale = 16 - 4 * (of_sum.weight - of_count.weight - (of_sum.first <= of_count.first));
-    if (scale < after) scale = after;
-    if (scale > digits) p.fail();
-    for (i32 at = after; at < scale; at++) {
-        if (rest >> 123) p.fail();
-        rest *= 10;
-    }
-    u128 quotient = rest / count;
-    if (rest % count * 2 >= count) quotient++;
-    for (i32 at = scale; at < digits; at++) quotient *= 10;
-    return sum < 0 ? -(i128)quotient : (i128)quotient;
+    Quotient found = numeric_quotient(sum, after, shown, (i128)count, 0, 0, digits, bound);
+    if (!found.fits) p.fail();
+    return found.value;
 }
 
 /// A sum of two words that has to fit one: what does not is the CPU's to refuse.
@@ -359,6 +330,16 @@ TENON_DEVICE u64 text_place(const PipelineParams& p, const Text& text) {
 }
 TENON_DEVICE Text text_placed(u64 place) {
     return Text{reinterpret_cast<const u8*>(place & 0xffffffffffffull), (u32)(place >> 48)};
+}
+
+/// Which of the texts behind buffer `buffer`, whose hashes that has a table of, a text is; -1: none.
+template <class Offset>
+TENON_DEVICE i64 text_code(const PipelineParams& p, int buffer, u64 mask, const Text& text) {
+    for (u64 at = text_hash(text) & mask;; at = (at + 1) & mask) {
+        const u32 held = p.value<u32>(buffer, at);
+        if (held == 0) return -1;
+        if (text_equal(text_at<Offset>(p, buffer + 1, held - 1), text)) return (i64)held - 1;
+    }
 }
 
 /// Where a search for the `wanted`th smallest word stands: the digits above the one at hand, and what is wanted of those

@@ -6,6 +6,9 @@
 //! More than 400 lines because the grammar of queries is one thing.
 
 mod given;
+mod numerics;
+mod sets;
+mod texts;
 mod windows;
 
 use crate::process::{Server, rows, sql_state};
@@ -25,6 +28,9 @@ pub fn trials() -> Vec<Trial> {
         }),
         trial("fragments::rows_of_the_cpu", given::rows_of_the_cpu),
         trial("fragments::groups_of_partners", given::groups_of_partners),
+        trial("fragments::text_keys", texts::text_keys),
+        trial("fragments::numerics", numerics::numerics),
+        trial("fragments::grouping_sets", sets::grouping_sets),
     ]
 }
 
@@ -39,7 +45,7 @@ const TABLES: [(&str, usize); 6] = [
 /// Numbers, by whose comparisons tables are joined too.
 const NUMBERS: [&str; 4] = ["a", "b", "n", "m"];
 /// What tables are joined by.
-const KEYS: [&str; 5] = ["a", "b", "n", "s", "d"];
+const KEYS: [&str; 6] = ["a", "b", "n", "s", "d", "w"];
 const COLUMNS: [&str; 9] = ["a", "b", "n", "m", "f", "d", "s", "w", "x"];
 const TEXTS: [&str; 7] = [
     "",
@@ -183,20 +189,27 @@ impl Fuzzer {
 
     /// A value of a table's row, no float: sums of those depend on the order of rows.
     fn value(&mut self, table: &str) -> String {
-        match self.random.random_range(0..9) {
+        match self.random.random_range(0..10) {
             0 => format!("{table}.a + {}", self.random.random_range(0..9)),
             1 => format!("{table}.n * 2"),
             2 => format!("CASE WHEN {} THEN {table}.a ELSE 0 END", self.condition(table, 0)),
             3 => format!("extract(year FROM {table}.d)"),
             4 => format!("coalesce({table}.a, -1)"),
             5 => format!("{table}.m"),
+            6 if self.one_in(2) => format!("substr({table}.s, 1, {})", self.random.random_range(1..9)),
+            6 => format!("{table}.d + {}", self.random.random_range(-9..9)),
             _ => format!("{table}.{}", self.pick(&["a", "n", "d", "s", "w", "w", "b", "x"])),
         }
     }
 
     fn aggregate(&mut self, table: &str) -> String {
         let number = format!("{table}.{}", self.pick(&NUMBERS));
-        match self.random.random_range(0..12) {
+        match self.random.random_range(0..13) {
+            12 => format!(
+                "{}({table}.n / {})",
+                self.pick(&["sum", "avg"]),
+                self.pick(&["4", "7", "0.3"])
+            ),
             10 => format!(
                 "{}({number})",
                 self.pick(&["stddev", "stddev_pop", "variance", "var_pop"])
@@ -354,7 +367,11 @@ impl Fuzzer {
             let _ = write!(sql, " WHERE {}", conditions.join(" AND "));
         }
         if grouped && !keys.is_empty() {
-            let _ = write!(sql, " GROUP BY {}", keys.join(", "));
+            let keys = match self.one_in(6) {
+                true => format!("ROLLUP ({})", keys.join(", ")),
+                false => keys.join(", "),
+            };
+            let _ = write!(sql, " GROUP BY {keys}");
             if self.one_in(4) {
                 let name = self.pick(&names);
                 let _ = write!(
@@ -399,6 +416,42 @@ async fn answer(client: &Client, device: &str, sql: &str) -> Result<Answer> {
         Some(error) => sql_state(error),
         None => error.to_string(),
     }))
+}
+
+/// A server whose device a trial asks, and random choices by a seed that is printed.
+async fn begun(trial: &str) -> Result<(Server, Client, StdRng, u64)> {
+    let seed = std::env::var("TENON_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed: u64 = seed.unwrap_or_else(|| rand::rng().random());
+    println!("{trial}: seed {seed}");
+    let device = std::env::var("TENON_DEVICE").unwrap_or_else(|_| "sim".into());
+    let server = Server::start_with(&[], &[("TENON_DEVICE", &device)])?;
+    let client = server.connect().await?;
+    client.batch_execute("SET tenon.wait_for_compile = on").await?;
+    Ok((server, client, StdRng::seed_from_u64(seed), seed))
+}
+
+/// Asks the same of the device, twice, and of the CPU. Whether the device has done all of it.
+async fn alike(client: &Client, seed: u64, sql: &str) -> Result<bool> {
+    let expected = answer(client, "cpu", sql).await?;
+    for _ in 0..2 {
+        let found = answer(client, "gpu", sql).await?;
+        ensure!(
+            found == expected,
+            "seed {seed}: {sql}\ncpu {expected:.2000?}\ngpu {found:.2000?}"
+        );
+    }
+    if expected.is_err() {
+        return Ok(false);
+    }
+    let plan = rows(client, &format!("EXPLAIN ANALYZE {sql}")).await?;
+    let plan: Vec<String> = plan.into_iter().flatten().flatten().collect();
+    let whole = plan.iter().any(|line| line.contains("Device: gpu"))
+        && !plan.iter().any(|line| line.contains("Fragment: none"));
+    if !whole {
+        let why = plan.iter().find(|line| line.contains("Fragment: none"));
+        println!("not on the device: {sql}: {}", why.map_or("", |why| why.trim()));
+    }
+    Ok(whole)
 }
 
 /// Within device memory of these limits.

@@ -193,7 +193,10 @@ impl Translator {
                 let value = inner.value;
                 self.checked(|cast| format!("{cast}{value}"), range, inner.null, to)
             }
-            Some(_) if is_exact(&from) && matches!(to, Decimal128(_, after) if *after >= scale(&from)) => {
+            Some(_)
+                if (is_exact(&from) || from == UInt64)
+                    && matches!(to, Decimal128(_, after) if *after >= scale(&from)) =>
+            {
                 let wide = self.scaled(inner, scale(to))?;
                 let range = wide.range.ok_or("a decimal of unknown range")?;
                 let value = wide.value;

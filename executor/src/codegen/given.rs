@@ -1,9 +1,10 @@
 //! What a kernel has of its row: values, and codes of texts or of few numbers, of which the host computes functions once a
 //! code instead of once a row.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, Int32Array, StringViewArray, new_null_array};
 use arrow::compute::concat;
 use arrow::datatypes::DataType;
 use datafusion::physical_expr::expressions::Column;
@@ -31,6 +32,10 @@ pub struct Given {
     pub range: Option<Range>,
     /// The text of each code.
     pub texts: Option<ArrayRef>,
+    /// As a value's.
+    pub shown: Option<String>,
+    /// Why it is not read.
+    why: Option<String>,
     value: Option<Value>,
     code: Option<CodeNames>,
 }
@@ -50,6 +55,8 @@ impl Given {
             null,
             range,
             texts: None,
+            shown: None,
+            why: None,
             value: None,
             code: None,
         }
@@ -70,6 +77,19 @@ impl Given {
         Self::new(data_type, String::new(), null, None)
     }
 
+    /// The same of a numeric that shows so many digits after the point.
+    pub fn with_shown(self, shown: Option<String>) -> Self {
+        Self { shown, ..self }
+    }
+
+    /// The same of a value that code could read, but for this.
+    pub fn refused(data_type: DataType, why: String) -> Self {
+        Self {
+            why: Some(why),
+            ..Self::unread(data_type, None)
+        }
+    }
+
     pub fn is_unread(&self) -> bool {
         self.load.is_empty() && self.value.is_none()
     }
@@ -83,6 +103,7 @@ impl Given {
     pub fn of(value: Value) -> Self {
         Self {
             value: Some(value.clone()),
+            shown: value.shown.clone(),
             ..Self::new(value.data_type, value.value, value.null, value.range)
         }
     }
@@ -141,7 +162,7 @@ impl Translator {
     pub fn value_of(&mut self, index: usize) -> Translated<Value> {
         let given = self.given(index)?;
         if given.is_unread() {
-            return Err(format!("a column of {}", given.data_type));
+            return Err(given.why.unwrap_or_else(|| format!("a column of {}", given.data_type)));
         }
         if let Some(value) = given.value {
             return Ok(value);
@@ -165,13 +186,17 @@ impl Translator {
             }
             None => {
                 let null = given.null.map(|null| self.define_null(null));
-                self.define(
+                let value = self.define(
                     c_type(&given.data_type)?,
                     given.load,
                     null,
                     given.data_type,
                     given.range,
-                )
+                );
+                let shown = given
+                    .shown
+                    .map(|shown| self.define("i64", shown, None, DataType::Int64, None).value);
+                Value { shown, ..value }
             }
         };
         self.row()[index].value = Some(value.clone());
@@ -225,6 +250,18 @@ impl Translator {
         values: ArrayRef,
         code: CodeNames,
     ) -> Translated<Value> {
+        let (results, at) = self.results_by_code(expr, index, values, code)?;
+        self.array(&results, &at)
+    }
+
+    /// The values of a function for each code and, if a row may be null, for null; and C++ of the row's place among them.
+    fn results_by_code(
+        &mut self,
+        expr: &PhysicalExprRef,
+        index: usize,
+        values: ArrayRef,
+        code: CodeNames,
+    ) -> Translated<(ArrayRef, String)> {
         let codes = values.len();
         let nothing = new_null_array(values.data_type(), 1);
         let values = concat(&[values.as_ref(), nothing.as_ref()]).map_err(|error| error.to_string())?;
@@ -252,7 +289,42 @@ impl Translator {
             }
             None => code.code,
         };
-        self.array(&results, &at)
+        Ok((results, at))
+    }
+
+    /// What gives texts of one column that has codes has codes, too: those of its texts, each of which is there once. None: it is
+    /// a column itself, or no such.
+    pub fn coded(&mut self, expr: &PhysicalExprRef) -> Translated<Option<Given>> {
+        let mut columns: Vec<usize> = collect_columns(expr).iter().map(Column::index).collect();
+        columns.dedup();
+        let [index] = columns[..] else { return Ok(None) };
+        let is_text = expr.data_type(&self.schema).is_ok_and(|own| own == DataType::Utf8View);
+        if expr.is::<Column>() || !is_text {
+            return Ok(None);
+        }
+        let (Some(texts), Some(code)) = (self.texts_of(index), self.code_of(index)?) else {
+            return Ok(None);
+        };
+        // Of no row it knows no value.
+        if texts.is_empty() {
+            return Ok(None);
+        }
+        let (results, at) = self.results_by_code(expr, index, texts, code)?;
+        let Some(results) = results.as_string_view_opt() else {
+            return Ok(None);
+        };
+        let (mut known, mut different) = (HashMap::new(), vec![]);
+        let places = results.iter().map(|text| {
+            let text = text?;
+            Some(*known.entry(text).or_insert_with(|| {
+                different.push(text);
+                (different.len() - 1) as i32
+            }))
+        });
+        let places: ArrayRef = Arc::new(places.collect::<Int32Array>());
+        let texts: ArrayRef = Arc::new(StringViewArray::from_iter_values(different));
+        let place = self.array(&places, &at)?;
+        Ok(Some(Given::coded(texts, format!("(u32){}", place.value), place.null)))
     }
 }
 

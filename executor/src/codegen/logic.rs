@@ -4,9 +4,11 @@ use arrow::datatypes::DataType;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::{CaseExpr, InListExpr};
+use datafusion::physical_expr::utils::collect_columns;
+use tenon_storage::types::NUMERIC;
 
 use super::translator::Translator;
-use super::types::{Translated, c_type, comparable};
+use super::types::{Translated, c_type, comparable, is_exact};
 use super::value::Value;
 
 impl Translator {
@@ -63,7 +65,14 @@ impl Translator {
         for (when, then) in case.when_then_expr() {
             let holds = match &base {
                 Some(base) => {
-                    let when = self.translate(when)?;
+                    let key = match is_exact(&base.data_type) {
+                        true => self.of_key(when)?,
+                        false => None,
+                    };
+                    let when = match key {
+                        Some(key) => key,
+                        None => self.translate(when)?,
+                    };
                     self.compare(base, Operator::Eq, &when)?
                 }
                 None => self.boolean(when)?,
@@ -71,17 +80,26 @@ impl Translator {
             let holds = self.define_truth(holds.is_true());
             let reached = self.guard.clone();
             self.narrow(&reached, &holds.value);
-            let then = self.translate(then)?;
+            let then = self.branch(then)?;
             self.guard = reached.clone();
             self.narrow(&reached, &format!("!{}", holds.value));
             branches.push((holds.value, then));
         }
         let rest = match case.else_expr() {
-            Some(rest) => Some(self.translate(rest)?),
+            Some(rest) => Some(self.branch(rest)?),
             None => None,
         };
         self.guard = outer;
         self.chosen(branches, rest)
+    }
+
+    /// What a branch gives: a constant numeric as a decimal.
+    fn branch(&mut self, expr: &PhysicalExprRef) -> Translated<Value> {
+        let is_numeric = expr.data_type(&self.schema).is_ok_and(|own| own == NUMERIC);
+        match is_numeric && collect_columns(expr).is_empty() {
+            true => self.numeric(expr),
+            false => self.translate(expr),
+        }
     }
 
     /// From here on only what `condition` lets through is evaluated.
@@ -94,7 +112,12 @@ impl Translator {
     }
 
     /// The value of the first branch that is taken, else `rest`, else null.
-    pub fn chosen(&mut self, branches: Vec<(String, Value)>, rest: Option<Value>) -> Translated<Value> {
+    pub fn chosen(&mut self, mut branches: Vec<(String, Value)>, mut rest: Option<Value>) -> Translated<Value> {
+        let all = branches.iter_mut().map(|(_, value)| value).chain(&mut rest);
+        let shown = self.of_one_scale(all.collect())?.map(|mut shown| {
+            let of_rest = if rest.is_some() { shown.pop() } else { None };
+            (shown, of_rest.unwrap_or_else(|| "(i64)0".into()))
+        });
         let values = || branches.iter().map(|(_, value)| value).chain(&rest);
         let Some(first) = values().next() else {
             return Err("a CASE without branches".into());
@@ -118,6 +141,11 @@ impl Translator {
         // Of a choice that takes no branch the value is 0.
         let range = range.map(|range| (range.0.min(0), range.1.max(0)));
         let value = self.define(c_type, value, null, data_type, range);
-        Ok(Value { ascii, ..value })
+        let shown = shown.map(|(of_branches, of_rest)| {
+            let nested = branches.iter().zip(of_branches).rev();
+            let shown = nested.fold(of_rest, |rest, ((taken, _), own)| format!("{taken} ? {own} : ({rest})"));
+            self.define("i64", shown, None, DataType::Int64, None).value
+        });
+        Ok(Value { ascii, shown, ..value })
     }
 }

@@ -29,8 +29,8 @@ mod value;
 
 pub use given::Given;
 pub use order::Ordered;
-pub use translator::{Inputs, Translator};
-pub use types::{Range, Translated, c_number, c_type};
+pub use translator::{Inputs, NARROW_MAX, Translator};
+pub use types::{Range, Translated, c_number, c_type, scale};
 pub use value::Value;
 
 /// What generated code calls.

@@ -7,6 +7,11 @@ use super::translator::Translator;
 use super::types::{Translated, c_number, c_type, magnitude, scale};
 use super::value::Value;
 
+/// The first and the last day that there is, in days from 1970 on, as `tenon_storage::datetime` has them; and more days than
+/// there are.
+const DATE_FIRST: i64 = -2_440_588;
+const DATE_LAST: i64 = 2_145_031_948;
+const FAR_DAYS: i64 = 1 << 40;
 /// Microseconds of a day.
 const DAY_US: i64 = 86_400_000_000;
 
@@ -34,6 +39,9 @@ impl Translator {
             ("one_zero", [value]) if value.data_type.is_floating() => {
                 let sum = format!("{} + 0", value.value);
                 self.define(c_type(result)?, sum, value.null.clone(), result.clone(), None)
+            }
+            ("date_plus" | "date_minus", [a, b]) if a.data_type == DataType::Date32 && *result == a.data_type => {
+                self.date_moved(name == "date_minus", a, b)?
             }
             ("timestamp_difference", [a, b]) => self.time_between(a, b, result)?,
             _ => return Ok(None),
@@ -64,7 +72,7 @@ impl Translator {
         }
     }
 
-    fn absolute(&mut self, value: &Value, result: &DataType) -> Translated<Value> {
+    pub(super) fn absolute(&mut self, value: &Value, result: &DataType) -> Translated<Value> {
         if value.data_type.is_floating() && value.data_type == *result {
             let call = format!("magnitude({})", value.value);
             return Ok(self.define(c_type(result)?, call, value.null.clone(), result.clone(), None));
@@ -115,6 +123,39 @@ impl Translator {
             best = self.chosen(vec![(keeps, best)], Some(value.clone()))?;
         }
         Ok(best)
+    }
+
+    /// A date so many days later, or earlier; one beyond all days is as it was.
+    fn date_moved(&mut self, back: bool, date: &Value, days: &Value) -> Translated<Value> {
+        if !days.data_type.is_signed_integer() {
+            return Err(format!("no device form of date + {}", days.data_type));
+        }
+        let null = self.any_null([date, days]);
+        let sign = if back { "-" } else { "+" };
+        let (own, by) = (&date.value, &days.value);
+        let infinite = format!("({own} == {}ll || {own} == {}ll)", i32::MAX, i32::MIN);
+        let far = format!("({by} > {FAR_DAYS}ll || {by} < -{FAR_DAYS}ll)");
+        // A number of days that is too large moves the date out of all that there are.
+        let moved = format!("{infinite} ? {own} : {far} ? {FAR_DAYS}ll : {own} {sign} {by}");
+        let moved = self.define("i64", moved, None, DataType::Int64, None).value;
+        let (first, last) = (c_number(DATE_FIRST.into()), c_number(DATE_LAST.into()));
+        self.fail_if(
+            null.as_ref(),
+            &format!("!{infinite} && ({moved} < {first} || {moved} > {last})"),
+        );
+        let value = format!("{infinite} || ({moved} >= {first} && {moved} <= {last}) ? {moved} : 0ll");
+        let all = (i128::from(i32::MIN), i128::from(i32::MAX));
+        let moves = days
+            .range
+            .map(|(low, high)| if back { (-high, -low) } else { (low, high) });
+        let range = match (date.range, moves) {
+            (Some(own), Some(by)) if own.0 > all.0 && own.1 < all.1 => {
+                let (low, high) = (own.0.saturating_add(by.0), own.1.saturating_add(by.1));
+                (low.clamp(all.0, 0), high.clamp(0, all.1))
+            }
+            _ => all,
+        };
+        Ok(self.define("i64", value, null, DataType::Date32, Some(range)))
     }
 
     /// Days and time of day between two timestamps, as an interval's number.

@@ -1,10 +1,13 @@
 //! LIKE and functions of texts, over values of both sides.
 
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::buffer::Buffer;
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::{LikeExpr, Literal};
 
+use super::inputs::{Form, load};
 use super::translator::Translator;
 use super::types::{Range, Translated, c_type};
 use super::value::Value;
@@ -22,7 +25,54 @@ pub fn parts(like: &LikeExpr) -> Option<Vec<String>> {
     plain.then(|| parts.map(str::to_string).collect())
 }
 
+/// The hash of a text, as the kernels have it (`text_hash`).
+fn hash(text: &[u8]) -> u64 {
+    let mixed = |hash: u64, word: u64| {
+        let hash = (hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        hash ^ (hash >> 32)
+    };
+    let (mut hash, mut word) = (text.len() as u64, 0);
+    for (at, byte) in text.iter().enumerate() {
+        word = word << 8 | u64::from(*byte);
+        if at & 7 == 7 {
+            hash = mixed(hash, word);
+            word = 0;
+        }
+    }
+    mixed(mixed(hash, word), hash)
+}
+
 impl Translator {
+    /// A name for which of these texts, which are all different, this one is; -1: none of them.
+    pub fn code_among(&mut self, text: &Value, texts: &ArrayRef) -> Translated<String> {
+        let slots = (texts.len() * 2).next_power_of_two().max(2);
+        let mut table = vec![0u32; slots];
+        for (code, own) in texts.as_string_view().iter().enumerate() {
+            let mut at = hash(own.unwrap_or_default().as_bytes()) as usize & (slots - 1);
+            while table[at] != 0 {
+                at = (at + 1) & (slots - 1);
+            }
+            table[at] = code as u32 + 1;
+        }
+        let loaded = load(texts)?;
+        let Form::Text(offset) = loaded.form else {
+            return Err(format!("codes of {}", texts.data_type()));
+        };
+        let at = self.buffers.len();
+        self.made_bytes += loaded.made_bytes + size_of_val(&table[..]);
+        self.buffers.push(Buffer::from_vec(table));
+        self.buffers.extend(loaded.buffers);
+        let mask = self.literals.len();
+        self.literals.push(slots as u64 - 1);
+        // What a null row's text is nobody knows.
+        let text = match &text.null {
+            Some(null) => format!("({null} ? Text() : {})", text.value),
+            None => text.value.clone(),
+        };
+        let call = format!("text_code<{offset}>(p, {at}, p.literal<u64>({mask}), {text})");
+        Ok(self.define("i64", call, None, DataType::Int64, None).value)
+    }
+
     /// Whether a text has all parts, each behind the one before.
     pub fn like_parts(&mut self, text: &PhysicalExprRef, parts: &[String], negated: bool) -> Translated<Value> {
         let text = self.translate(text)?;

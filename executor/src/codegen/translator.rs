@@ -190,6 +190,7 @@ impl Translator {
             null,
             range,
             ascii: false,
+            shown: None,
         }
     }
 

@@ -15,8 +15,8 @@ pub fn c_type(data_type: &DataType) -> Translated<&'static str> {
     use DataType::*;
     Ok(match data_type {
         Boolean => "bool",
-        // Numbers of rows, which 63 bits hold.
-        UInt64 => "i64",
+        // Numbers of rows or of sets, which 63 bits hold.
+        UInt8 | UInt16 | UInt32 | UInt64 => "i64",
         Int8 | Int16 | Int32 | Int64 | Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(_, _) => "i64",
         Decimal128(_, _) | Interval(IntervalUnit::MonthDayNano) => "i128",
         Float32 => "f32",

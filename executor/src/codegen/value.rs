@@ -2,7 +2,7 @@
 
 use arrow::datatypes::DataType;
 
-use super::types::Range;
+use super::types::{Range, scale};
 
 /// A value in the kernel: C++ names of it and of whether it is null.
 #[derive(Clone)]
@@ -15,6 +15,8 @@ pub struct Value {
     pub range: Option<Range>,
     /// Of texts: whether all bytes are known to be ASCII.
     pub ascii: bool,
+    /// Of a numeric as a decimal: C++ of the digits after the point that it shows, unless they are those of the type.
+    pub shown: Option<String>,
 }
 
 impl Value {
@@ -30,6 +32,12 @@ impl Value {
             Some(null) => format!("(!{null} && !{})", self.value),
             None => format!("!{}", self.value),
         }
+    }
+
+    /// C++ of the digits after the point that a numeric shows.
+    pub fn digits_shown(&self) -> String {
+        let own = || format!("(i64){}", scale(&self.data_type));
+        self.shown.clone().unwrap_or_else(own)
     }
 
     /// Whether it is null, as C++.

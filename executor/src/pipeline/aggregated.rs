@@ -14,6 +14,13 @@ use super::group::{AggregateState, Values};
 use super::result::state_columns;
 use crate::codegen::{Given, Translated, c_number};
 
+/// An average has room for so many digits after the point at least: those of all that are not below about 10^-4.
+const AVERAGE_DIGITS_LEAST: i8 = 20;
+/// How large it may be with all of its digits, so that it can still be computed with; one that is larger has the CPU do the work.
+const AVERAGE_MAX: i128 = 10i128.pow(36);
+/// Digits of a decimal of 128 bits.
+const DECIMAL_DIGITS: i8 = 38;
+
 /// An aggregate of the row at hand.
 pub struct Aggregated {
     pub aggregate: Arc<AggregateFunctionExpr>,
@@ -35,7 +42,10 @@ pub struct Cell {
 impl Aggregated {
     /// As a column of this type.
     pub fn column(self, data_type: &DataType) -> Translated<Col> {
-        let given = self.given(data_type)?;
+        // What code cannot read, the host may.
+        let given = self
+            .given(data_type)
+            .unwrap_or_else(|why| Given::refused(data_type.clone(), why));
         Ok(Col {
             aggregated: Some(Arc::new(self)),
             ..Col::computed(given)
@@ -118,7 +128,29 @@ impl Aggregated {
                 sum,
                 count,
                 data_type: own,
-            } => return self.average((*sum, *count), own),
+            } => {
+                let DataType::Decimal128(_, after) = own else {
+                    return Err(format!("an average of {own}"));
+                };
+                return self.average((*sum, *count), *after, None);
+            }
+            AggregateState::Numeric {
+                average,
+                sum,
+                count,
+                after,
+                shown,
+            } => {
+                let shown = shown.map(|cell| format!("((i64){} - 1)", word(cell, 0)));
+                if *average {
+                    return self.average((*sum, *count), *after, shown);
+                }
+                let bound = self.cells[*sum].bound.ok_or("a sum of unknown bounds")?;
+                let null = Some(format!("{} == 0", word(*count, 0)));
+                let own = DataType::Decimal128(38, *after);
+                let given = Given::new(own, self.sum(*sum)?, null, Some((-bound, bound)));
+                return Ok(given.with_shown(shown));
+            }
             AggregateState::FloatSum { sum, count } => {
                 let load = format!("finite_sum({}, p)", word(*sum, 0));
                 (load, Some(format!("{} == 0", word(*count, 0))), None)
@@ -128,33 +160,45 @@ impl Aggregated {
         Ok(Given::new(data_type.clone(), load, null, range))
     }
 
-    /// An average of decimals or integers, as a decimal of the most digits that PostgreSQL's may have after the point.
-    fn average(&self, (sum, count): (usize, usize), own: &DataType) -> Translated<Given> {
-        let refused = "an average of too many digits";
-        let DataType::Decimal128(_, after) = own else {
-            return Err(refused.into());
-        };
-        let value = match &self.cells[sum].words[..] {
-            [word] => format!("(i128)(i64){word}"),
-            [low, high, ..] => format!("bits_128({high}, {low})"),
-            [] => return Err(refused.into()),
-        };
-        let rows = &self.cells[count].words[0];
-        let digits = average_scale_max(*after, self.rows_max.unwrap_or(1 << 48));
-        let unit = 10i128.checked_pow(digits as u32 - *after as u32).ok_or(refused)?;
+    /// C++ of a sum of 128 bits.
+    fn sum(&self, sum: usize) -> Translated<String> {
+        match &self.cells[sum].words[..] {
+            [word] => Ok(format!("(i128)(i64){word}")),
+            [low, high, ..] => Ok(format!("bits_128({high}, {low})")),
+            [] => Err("a sum of no words".into()),
+        }
+    }
+
+    /// An average of numbers with so many digits after the point, of which it shows so many: a decimal of the most digits that
+    /// PostgreSQL's may have, or of as many as there is room for. An average that needs more has the CPU do the work.
+    fn average(&self, (sum, count): (usize, usize), after: i8, shown: Option<String>) -> Translated<Given> {
+        let (value, rows) = (self.sum(sum)?, &self.cells[count].words[0]);
+        let each = self.cells[sum].each.and_then(|each| each.checked_add(1));
+        let most = average_scale_max(after, self.rows_max.unwrap_or(1 << 48));
+        let least = AVERAGE_DIGITS_LEAST.max(after).min(most);
         // An average is not beyond its values.
-        let bound = self.cells[sum].each;
-        let bound = bound
-            .and_then(|each| each.checked_add(1)?.checked_mul(unit))
-            .ok_or(refused)?;
-        let data_type = DataType::Decimal128(38, digits);
-        let load = format!("average(p, {value}, {rows}, {after}, {digits})");
-        Ok(Given::new(
-            data_type,
+        let bound = |digits: i8| {
+            let unit = 10i128.checked_pow(digits as u32 - after as u32)?;
+            each?.checked_mul(unit).filter(|bound| *bound < AVERAGE_MAX)
+        };
+        let fitting = (least..=most).rev().find_map(|digits| Some((digits, bound(digits)?)));
+        // Values may be far less than what is known of them.
+        let (digits, bound) = fitting.unwrap_or((least, AVERAGE_MAX));
+        if digits > DECIMAL_DIGITS {
+            return Err("an average of too many digits".into());
+        }
+        let shows = shown.clone().unwrap_or_else(|| after.to_string());
+        let load = format!(
+            "average(p, {value}, {rows}, {after}, {shows}, {digits}, {})",
+            c_number(bound)
+        );
+        let given = Given::new(
+            DataType::Decimal128(38, digits),
             load,
             Some(format!("{rows} == 0")),
             Some((-bound, bound)),
-        ))
+        );
+        Ok(given.with_shown(Some(format!("average_scale({value}, {rows}, {after}, {shows})"))))
     }
 
     /// The values of so many rows, of whose cells these are the words.

@@ -363,7 +363,8 @@ impl Compiled {
         match &self.ends {
             Ends::Groups(grouping, spec) => {
                 let found = groups(&self.fragment, grouping, running)?;
-                let fields = &spec.schema.fields()[..spec.keys.len()];
+                let keys = spec.keys.len() + usize::from(!spec.sets.is_empty());
+                let fields = &spec.schema.fields()[..keys];
                 match fits(&found.0, fields.iter().map(|field| field.data_type().clone())) {
                     true => finished(spec, found, pool),
                     false => internal_err!("keys of other types"),

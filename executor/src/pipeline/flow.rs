@@ -18,7 +18,10 @@ use super::fragment::{Fragment, Input, Pipeline, Source, Step};
 use super::made::Made;
 use super::passes::Stage;
 use super::stored::Stored;
-use crate::codegen::{Given, Inputs, Range, Translated, Translator, Value};
+use crate::codegen::{Given, Inputs, Translated, Translator};
+
+/// What the code calls where a text's bytes are in an array of the fragment's own.
+pub const SHORT_TEXT: &str = "short_text(";
 
 pub struct Flow {
     pub translator: Translator,
@@ -46,6 +49,8 @@ pub struct Flow {
     first: Option<String>,
     /// Whether a row that passes has far to go.
     pub far: bool,
+    /// Whether it keeps where texts are, for others to read them there.
+    pub keeps_texts: bool,
     /// Nodes whose rows are counted here, each with its counter; the latest one, and the code's length after it.
     pub counted: Vec<(usize, usize)>,
     pub counter: Option<(usize, usize)>,
@@ -71,6 +76,7 @@ impl Flow {
             open: vec![],
             first: None,
             far: false,
+            keeps_texts: false,
             counted: vec![],
             counter: None,
         }
@@ -253,13 +259,16 @@ impl Flow {
         for expr in exprs {
             columns.push(match expr.downcast_ref::<Column>() {
                 Some(column) => Err(column.index()),
-                None => Ok(self.translator.translate(expr)?),
+                None => Ok(match self.translator.coded(expr)? {
+                    Some(given) => given,
+                    None => Given::of(self.translator.translate(expr)?),
+                }),
             });
         }
         let own = self.current();
         let taken = columns.into_iter().map(|column| match column {
             Err(index) => own.get(index).cloned().ok_or("a column that is not there".into()),
-            Ok(value) => Ok(Col::computed(Given::of(value))),
+            Ok(given) => Ok(Col::computed(given)),
         });
         taken.collect()
     }
@@ -309,17 +318,6 @@ impl Flow {
         Ok(())
     }
 
-    /// A name for a value as a 64-bit word, in which equal values and no others are equal; and what it can be.
-    pub fn word(&mut self, value: &Value) -> Translated<(String, Range)> {
-        match (&value.data_type, value.range) {
-            (DataType::Boolean, _) => Ok((format!("(i64){}", value.value), (0, 1))),
-            (_, Some(range)) if i64::try_from(range.0).is_ok() && i64::try_from(range.1).is_ok() => {
-                Ok((format!("(i64){}", value.value), range))
-            }
-            (other, _) => Err(format!("keys of {other}")),
-        }
-    }
-
     /// The pipeline is complete.
     pub fn finish(self, fragment: &mut Fragment) -> Translated<()> {
         self.end_in(fragment, None)
@@ -334,6 +332,9 @@ impl Flow {
         let buffers: Vec<Buffer> = translator.buffers;
         if !tenon_gpu::pipeline::fits(buffers.len(), translator.literals.len(), self.inputs.len()) {
             return Err("a pipeline of too many columns and literals".into());
+        }
+        if self.keeps_texts {
+            fragment.keep_texts(&self.inputs, translator.lines.contains(SHORT_TEXT))?;
         }
         let over = match self.source {
             Source::Scan(scan) => &fragment.scans[scan].name,

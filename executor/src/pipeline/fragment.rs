@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::buffer::Buffer;
+use arrow::datatypes::DataType;
 use datafusion::physical_plan::ExecutionPlan;
 use tenon_gpu::pipeline::PipelineCode;
 use tenon_storage::TableVersion;
@@ -15,6 +16,8 @@ use super::join::Test;
 use super::layout::Layout;
 use super::order_steps::{Order, Sums};
 use super::passes::{Passes, ScanColumn, Stage};
+use super::stored::Stored;
+use crate::codegen::Translated;
 use crate::join::choice::Choice;
 
 /// Rows that a table has room for beside those seen before, or twice those expected.
@@ -57,6 +60,9 @@ pub struct Fragment {
     pub joins: Vec<(usize, Choice)>,
     /// Whether joins outside leave rows out of its scans where the CPU reads them, which no pipeline knows of.
     pub filtered_outside: bool,
+    /// Scans whose texts are read later where they were, and arrays that have texts' bytes, which are.
+    pub texts_of: HashSet<usize>,
+    pub texts_in: HashSet<usize>,
     /// Where EXPLAIN ANALYZE asks for nodes' rows.
     pub counters: Option<Counters>,
 }
@@ -193,6 +199,8 @@ impl Fragment {
             filters: HashSet::new(),
             joins: vec![],
             filtered_outside: false,
+            texts_of: HashSet::new(),
+            texts_in: HashSet::new(),
             counters: None,
         };
         fragment.counters = counts_rows.then(|| Counters::new(&mut fragment));
@@ -246,6 +254,29 @@ impl Fragment {
     /// Whether memory counts for more than time.
     pub fn is_sparing(&self) -> bool {
         self.sizes.sparing
+    }
+
+    /// A pipeline that reads these keeps where texts are: in columns or, `in_arrays`, in arrays.
+    pub fn keep_texts(&mut self, inputs: &[Input], in_arrays: bool) -> Translated<()> {
+        if in_arrays && self.passes().is_some() {
+            return Err("texts of groups of each pass".into());
+        }
+        for input in inputs {
+            match input {
+                Input::Column { scan, column } => {
+                    let table = &self.scans[*scan].table;
+                    let is_text = *table.schema().field(*column).data_type() == DataType::Utf8View;
+                    if is_text && matches!(Stored::of(table, *column), Ok(Stored::Text)) {
+                        self.texts_of.insert(*scan);
+                    }
+                }
+                Input::Array(array) if in_arrays => {
+                    self.texts_in.insert(*array);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     pub fn push(&mut self, step: Step, stage: Stage) {

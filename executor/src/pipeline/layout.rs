@@ -111,7 +111,8 @@ fn lives(fragment: &Fragment) -> Vec<(usize, usize)> {
     }
     let read = fragment.results.iter().map(|(array, _)| *array);
     let counts = fragment.tables.iter().map(|(count, _)| *count);
-    read.chain(counts).for_each(|array| needs(end, array));
+    let texts = fragment.texts_in.iter().copied();
+    read.chain(counts).chain(texts).for_each(|array| needs(end, array));
     let life = |life: Option<(usize, usize)>| life.filter(|(first, _)| *first < end).unwrap_or((0, end));
     lives.into_iter().map(life).collect()
 }

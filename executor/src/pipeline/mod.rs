@@ -39,6 +39,7 @@ mod streamed;
 mod tail;
 mod top;
 mod window;
+mod words;
 
 pub use attempt::Ran;
 pub use columns::{Cached, cached, cached_bytes};

@@ -160,6 +160,31 @@ pub fn state_columns(state: &AggregateState, cells: &[Vec<Vec<u64>>]) -> Result<
             count,
             data_type,
         } => vec![how_many(*count), sum(*own, *count, data_type)?],
+        AggregateState::Numeric {
+            sum,
+            count,
+            after,
+            shown,
+            ..
+        } => {
+            let own = i64::from(*after);
+            let shown: Vec<i64> = match shown {
+                Some(cell) => counts(*cell).map(|shown| shown - 1).collect(),
+                None => vec![own; cells[*count][0].len()],
+            };
+            let values = sums(*sum).into_iter().zip(shown).zip(counts(*count));
+            let values = values.map(|((sum, shown), count)| match count {
+                0 => Ok(Some(Numeric::from(0))),
+                _ => numeric(sum, *after, shown).map(Some),
+            });
+            let values = values.collect::<Result<Vec<_>>>()?;
+            let nothing = vec![Some(Numeric::from(0)); values.len()];
+            vec![
+                how_many(*count),
+                collect(values.into_iter()),
+                collect(nothing.into_iter()),
+            ]
+        }
         AggregateState::Variance {
             sum,
             squares,
@@ -224,6 +249,17 @@ pub fn state_columns(state: &AggregateState, cells: &[Vec<Vec<u64>>]) -> Result<
             }]
         }
     })
+}
+
+/// A decimal as the numeric that shows so many digits after the point.
+pub fn numeric(unscaled: i128, after: i8, shown: i64) -> Result<Numeric> {
+    let own = Numeric::of_i128(unscaled, after);
+    match shown == i64::from(after) {
+        true => Ok(own),
+        false => own
+            .round(shown)
+            .map_err(|error| DataFusionError::Execution(format!("a numeric of the device: {error:?}"))),
+    }
 }
 
 /// The float of an `order_word`, as the kernels have it.

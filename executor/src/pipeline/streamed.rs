@@ -265,7 +265,9 @@ fn is_streamable(fragment: &Fragment, scan: usize) -> bool {
     };
     let own = &fragment.scans[scan];
     let few = |column: &usize| matches!(Stored::of(&own.table, *column), Ok(Stored::Few(_)));
-    !fragment.steps.iter().any(late) && !own.columns.iter().any(few)
+    // Texts that are read where they were must still be there.
+    let texts = fragment.texts_of.contains(&scan);
+    !texts && !fragment.steps.iter().any(late) && !own.columns.iter().any(few)
 }
 
 /// Some segments' columns on the device.

@@ -120,10 +120,8 @@ fn is_union(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.is::<UnionExec>() || plan.name() == "AppendExec"
 }
 
-/// Whether a node groups by one set of keys: the device has no form of several.
 fn is_group(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    let group = plan.downcast_ref::<GroupExec>();
-    group.is_some_and(|group| group.spec().sets.is_empty())
+    plan.downcast_ref::<GroupExec>().is_some()
 }
 
 fn is_window(plan: &Arc<dyn ExecutionPlan>) -> bool {

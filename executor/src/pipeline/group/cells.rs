@@ -10,6 +10,7 @@ use datafusion::physical_expr::{PhysicalExprRef, ScalarFunctionExpr};
 use super::super::flow::Flow;
 use crate::codegen::Translated;
 use crate::keys::is_integer_key;
+use tenon_storage::types::NUMERIC;
 
 /// What of each row a cell takes in.
 #[derive(Clone, PartialEq)]
@@ -31,6 +32,8 @@ pub enum How {
     Least,
     Greatest,
     FloatSum,
+    /// The most digits after the point that a numeric shows, plus one.
+    Shown,
 }
 
 /// What extremes are of, by their order.
@@ -64,6 +67,15 @@ pub enum AggregateState {
         sum: usize,
         count: usize,
         data_type: DataType,
+    },
+    /// Of numerics that are decimals with so many digits after the point: their sum or average; the cell of the most that one
+    /// shows, where that is not the same.
+    Numeric {
+        average: bool,
+        sum: usize,
+        count: usize,
+        after: i8,
+        shown: Option<usize>,
     },
     /// How many, their sum and that of their squares: integers, of decimals with so many digits after the point.
     Variance {
@@ -104,6 +116,7 @@ impl AggregateState {
             Self::Variance {
                 sum, squares, count, ..
             } => vec![sum, squares, count],
+            Self::Numeric { sum, count, shown, .. } => [sum, count].into_iter().chain(shown).collect(),
             Self::Extreme { cell, .. } => vec![cell],
         };
         let cells = cells.into_iter().enumerate();
@@ -181,6 +194,19 @@ impl Cells {
                     data_type: (*to).clone(),
                 }
             }
+            (name @ ("sum" | "avg"), [DataType::UInt64, sums, _]) if own == NUMERIC && **sums == NUMERIC => {
+                let value = flow.translator.translate(arg)?;
+                let DataType::Decimal128(_, after) = value.data_type else {
+                    return Err(format!("{name}() of a numeric of {}", value.data_type));
+                };
+                AggregateState::Numeric {
+                    average: name == "avg",
+                    sum: self.cell(taken(Some(arg), How::Sum)),
+                    count: self.cell(taken(counted, How::Count)),
+                    after,
+                    shown: value.shown.map(|_| self.cell(taken(Some(arg), How::Shown))),
+                }
+            }
             (
                 "var_samp" | "var_pop" | "stddev" | "stddev_pop",
                 [DataType::UInt64, sums, DataType::LargeBinary | DataType::Decimal256(..)],
@@ -215,7 +241,7 @@ impl Cells {
                     }
                     own if is_ordered(own) || *own == DataType::Boolean => {
                         let value = flow.translator.translate(arg)?;
-                        let (_, (low, high)) = flow.word(&value)?;
+                        let (_, (low, high)) = flow.narrow_word(&value)?;
                         if high - low >= i128::from(u64::MAX) {
                             return Err(refused());
                         }

@@ -91,5 +91,5 @@ fn word(flow: &mut Flow, arg: &PhysicalExprRef) -> Translated<(String, Option<St
         return Ok((code.code, code.null));
     }
     let value = flow.translator.translate(arg)?;
-    Ok((flow.word(&value)?.0, value.null))
+    Ok((flow.narrow_word(&value)?.0, value.null))
 }

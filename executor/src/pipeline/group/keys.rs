@@ -59,8 +59,13 @@ pub struct Late {
     pub null: Option<String>,
 }
 
-/// The keys, and those that others decide.
-pub fn keys(fragment: &Fragment, flow: &mut Flow, spec: &GroupSpec) -> Translated<(Vec<Coded>, Vec<Late>)> {
+/// The keys, and those that others decide, where they do.
+pub fn keys(
+    fragment: &Fragment,
+    flow: &mut Flow,
+    spec: &GroupSpec,
+    decide: bool,
+) -> Translated<(Vec<Coded>, Vec<Late>)> {
     let column = |flow: &Flow, expr: &PhysicalExprRef| {
         let at = expr.downcast_ref::<Column>()?.index();
         Some((at, flow.columns.get(at)?.clone()))
@@ -69,6 +74,7 @@ pub fn keys(fragment: &Fragment, flow: &mut Flow, spec: &GroupSpec) -> Translate
     let mut named = vec![];
     for (expr, _) in &spec.keys {
         if let Some((scan, own)) = column(flow, expr).and_then(|(_, col)| col.origin)
+            && decide
             && is_unique(&fragment.scans[scan].table, own)
         {
             named.push((scan, own));
@@ -110,6 +116,25 @@ pub fn keys(fragment: &Fragment, flow: &mut Flow, spec: &GroupSpec) -> Translate
                 });
                 continue;
             }
+        }
+        if let Some(given) = flow.translator.coded(expr)? {
+            let texts = given.texts.clone().ok_or("a code that is not there")?;
+            let code = flow
+                .translator
+                .define("u32", given.load, None, DataType::UInt32, None)
+                .value;
+            keys.push(Coded {
+                word: format!("(i64){code}"),
+                low: 0,
+                high: (texts.len() as i128 - 1).max(0),
+                null: given.null,
+                data_type: given.data_type,
+                texts: Some(texts),
+                text: None,
+                equals: None,
+                pass: None,
+            });
+            continue;
         }
         let value = flow.translator.translate(expr)?;
         // The groups' rows have the types that the plan promises.
@@ -172,7 +197,7 @@ pub fn keys(fragment: &Fragment, flow: &mut Flow, spec: &GroupSpec) -> Translate
             });
             continue;
         }
-        let (word, (low, high)) = flow.word(&value)?;
+        let (word, (low, high)) = flow.narrow_word(&value)?;
         let passes = fragment
             .passes()
             .filter(|passes| flow.stage == Stage::Pass && passes.has(equals));

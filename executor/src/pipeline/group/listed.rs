@@ -32,6 +32,7 @@ pub fn listed(
     let slots = capacity.saturating_mul(2).next_power_of_two().max(2);
     let whole: Vec<&Whole> = keys.iter().filter_map(|key| key.text.as_ref()).collect();
     let stored = words + whole.len();
+    flow.keeps_texts |= !whole.is_empty();
     let key_array = fragment.array(capacity.saturating_mul(stored as u64), 8, None);
     let slot_array = fragment.array(slots, 4, Some(0));
     let arrays = [

@@ -15,6 +15,7 @@ mod distinct;
 mod keys;
 mod listed;
 mod rows;
+mod sets;
 mod steps;
 mod sums;
 mod update;
@@ -52,6 +53,8 @@ pub struct Grouping {
     /// The arrays of each cell's words.
     pub words: Vec<Vec<usize>>,
     pub states: Vec<AggregateState>,
+    /// How each cell's value came about.
+    hows: Vec<How>,
     /// The largest magnitude of each cell's value, and of one row's.
     bounds: Vec<(Option<i128>, Option<i128>)>,
     /// A group has at most so many rows, where that is known.
@@ -139,7 +142,7 @@ pub fn group(
     estimate: Option<usize>,
 ) -> Translated<Grouping> {
     if !spec.sets.is_empty() {
-        return Err("grouping sets".into());
+        return sets::grouped(fragment, flow, spec, distinct, estimate);
     }
     let first = fragment.arrays.len();
     let mut cells = Cells::default();
@@ -156,7 +159,7 @@ pub fn group(
         squared: false,
         distinct: false,
     });
-    let (keys, late) = keys(fragment, &mut flow, spec)?;
+    let (keys, late) = keys(fragment, &mut flow, spec, true)?;
     fragment.grouped.extend(keys.iter().filter_map(|key| key.equals));
     // Groups of one pass have no rows in others if a key says so.
     let stage = match flow.stage {
@@ -217,6 +220,7 @@ pub fn group(
         keys: vec![],
         words,
         states,
+        hows: updates.iter().map(|update| update.how).collect(),
         bounds: updates.iter().map(|update| (update.bound, update.each)).collect(),
         rows_max: (!flow.multiplied).then_some(flow.rows_max),
         groups: Groups::One,

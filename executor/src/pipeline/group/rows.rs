@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 
 use super::super::aggregated::{Aggregated, Cell};
 use super::super::col::Col;
-use super::super::flow::Flow;
+use super::super::flow::{Flow, SHORT_TEXT};
 use super::super::fragment::{Fragment, Input, Source};
 use super::{Grouping, Groups, Key, KeyLocation};
 use crate::aggregate::GroupSpec;
@@ -103,7 +103,7 @@ impl Grouping {
             _ => return Col::unread(&key.data_type),
         };
         if key.data_type == DataType::Utf8View && key.texts.is_none() {
-            let text = format!("short_text(&{})", word.trim_start_matches("(i64)"));
+            let text = format!("{SHORT_TEXT}&{})", word.trim_start_matches("(i64)"));
             return Col::computed(Given::new(key.data_type.clone(), text, null, None));
         }
         Col::computed(match &key.texts {

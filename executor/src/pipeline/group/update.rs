@@ -21,6 +21,26 @@ pub struct Update {
 }
 
 impl Update {
+    /// What takes the words of a group in that is put together with others.
+    pub fn merging(how: How, words: &[String], (bound, each): (Option<i128>, Option<i128>)) -> Self {
+        let wide = words.len() > 1;
+        let (how, value) = match (how, words) {
+            (How::Sum, [low, high]) => (How::Sum, format!("bits_128({high}, {low})")),
+            (How::Sum | How::Count, _) => (How::Sum, words[0].clone()),
+            (How::FloatSum, _) => (How::FloatSum, format!("bit_cast<f64>({})", words[0])),
+            (How::Least | How::Greatest | How::Shown, _) => (How::Greatest, words[0].clone()),
+        };
+        Self {
+            how,
+            when: None,
+            value,
+            wide,
+            own_wide: wide,
+            bound,
+            each,
+        }
+    }
+
     pub fn words(&self) -> usize {
         1 + usize::from(self.wide)
     }
@@ -47,8 +67,8 @@ impl Update {
             (How::Count | How::Sum, false) => format!("add_word(&{first}, (u64){value});"),
             (How::FloatSum, true) => format!("{first} = bit_cast<u64>(bit_cast<f64>({first}) + {value});"),
             (How::FloatSum, false) => format!("atomicAdd((f64*)&{first}, {value});"),
-            (How::Least | How::Greatest, true) => format!("{first} = max_of<u64>({first}, {value});"),
-            (How::Least | How::Greatest, false) => format!("atomicMax(&{first}, {value});"),
+            (How::Least | How::Greatest | How::Shown, true) => format!("{first} = max_of<u64>({first}, {value});"),
+            (How::Least | How::Greatest | How::Shown, false) => format!("atomicMax(&{first}, {value});"),
         };
         match &self.when {
             Some(when) => format!("if ({when}) {{ {line} }}"),
@@ -78,7 +98,7 @@ impl Update {
                 "f64 sum = warp_reduce(bit_cast<f64>({mine}), Sum()); \
                  if (lane_id() == 0 && sum != 0) atomicAdd((f64*)&{to}, sum);"
             ),
-            How::Least | How::Greatest => {
+            How::Least | How::Greatest | How::Shown => {
                 format!("u64 most = warp_reduce({mine}, Max()); if (lane_id() == 0 && most) atomicMax(&{to}, most);")
             }
         };
@@ -96,7 +116,7 @@ impl Update {
             ),
             How::Count | How::Sum => format!("if ({mine}) add_word(&{to}, {mine});"),
             How::FloatSum => format!("if ({mine}) atomicAdd((f64*)&{to}, bit_cast<f64>({mine}));"),
-            How::Least | How::Greatest => format!("if ({mine}) atomicMax(&{to}, {mine});"),
+            How::Least | How::Greatest | How::Shown => format!("if ({mine}) atomicMax(&{to}, {mine});"),
         }
     }
 }
@@ -116,7 +136,7 @@ fn extreme_word(
         let ends = ["0ull", "NAN_ORDER"].map(String::from);
         return Ok((format!("order_word({})", value.value), ends, value.null));
     }
-    let (word, (low, high)) = flow.word(&value)?;
+    let (word, (low, high)) = flow.narrow_word(&value)?;
     *bound = Some(low.abs().max(high.abs()));
     let ends = [low, high].map(|end| format!("(u64){}", c_number(end)));
     Ok((format!("(u64){word}"), ends, value.null))
@@ -156,6 +176,7 @@ pub fn update(flow: &mut Flow, taken: &Taken, thread_rows: u64, distincts: &mut 
             match taken.how {
                 How::Count | How::Least | How::Greatest => {}
                 How::FloatSum => update.value = value.value,
+                How::Shown => update.value = format!("(u64)({} + 1)", value.digits_shown()),
                 How::Sum => {
                     let (low, high) = value.range.ok_or_else(|| format!("sums of {}", value.data_type))?;
                     let mut magnitude = low.unsigned_abs().max(high.unsigned_abs());

@@ -13,7 +13,8 @@ use super::super::fragment::{Fragment, Input, Source};
 use super::super::made::Made;
 use super::super::orders::{OrderOf, has_words};
 use super::super::passes::ScanColumn;
-use super::table::{Head, Word};
+use super::keys::Word;
+use super::table::Head;
 use crate::codegen::{Range, Translated, c_number};
 
 #[derive(Clone)]

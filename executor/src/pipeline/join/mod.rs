@@ -7,6 +7,7 @@
 //! lie in the order of a key.
 
 mod ascending;
+mod keys;
 mod sorted;
 mod table;
 
@@ -26,8 +27,9 @@ use super::passes::{Passes, joined};
 use crate::codegen::{Given, Translated};
 use crate::join::choice::Choice;
 use crate::join::{JoinExec, JoinPath};
+use keys::{Word, probe_words};
 pub use table::Test;
-use table::{Head, Table, equals, words};
+use table::{Head, Table, equals};
 
 /// A join with the side that gets a table, and the side that looks rows up there: an outer join's preserved side does.
 struct Sides<'a> {
@@ -149,12 +151,13 @@ pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {
     let stages = (table.made.stage, flow.stage);
     let (probing, stage) = joined(stages, by_key, sides.join_type, spec.null_aware)?;
     flow.stage = probing;
-    let (keys, null) = words(&mut flow, sides.probe_keys, spec.null_equal)?;
-    if keys.iter().map(|key| &key.data_type).ne(&table.types) {
+    let words = probe_words(&mut flow, sides.probe_keys, &table.forms, spec.null_equal)?;
+    if words.words.iter().map(|word| &word.data_type).ne(&table.types) {
         return Err("keys of different types".into());
     }
-    let keys: Vec<String> = keys.into_iter().map(|key| key.word).collect();
-    let Head { name: head, row, next } = table.head(&mut flow, &keys, null.as_deref())?;
+    let absent = words.absent();
+    let (keys, null) = (words.words, words.null);
+    let Head { name: head, row, next } = table.head(&mut flow, &keys, absent.as_deref())?;
     let mut joining = Joining {
         fragment,
         sides: &sides,
@@ -345,7 +348,7 @@ impl Joining<'_> {
     fn each_match(
         &mut self,
         flow: &mut Flow,
-        keys: &[String],
+        keys: &[Word],
         (head, next): (&str, &str),
         action: &str,
     ) -> Translated<()> {

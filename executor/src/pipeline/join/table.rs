@@ -18,6 +18,7 @@ use super::super::made::Made;
 use super::super::passes::{ScanColumn, Stage};
 use super::Sides;
 use super::ascending::{AscendingKeys, Ascends};
+use super::keys::{Form, Word, Words, build_words, probe_words};
 use super::sorted::SortedKeys;
 use crate::codegen::{Range, Translated, c_number};
 use crate::join::Operator;
@@ -55,8 +56,12 @@ pub struct Table {
     /// Whether two have, which their pipeline finds out; None: it does not.
     chained: Option<usize>,
     index: Index,
-    /// Of the keys.
+    /// Of the keys' words.
     pub types: Vec<DataType>,
+    /// By what the keys are known.
+    pub forms: Vec<Form>,
+    /// Of keys that are hashes: which word, and the array of where the texts are.
+    places: Vec<(usize, usize)>,
     /// What it tells scans of the other side, where there are such.
     pub test: Option<Test>,
     /// Of a NOT IN, where there may be nulls: the array of which rows' keys are.
@@ -85,13 +90,14 @@ pub struct Test {
     bits: usize,
     index: Index,
     types: Vec<DataType>,
+    forms: Vec<Form>,
     stage: Stage,
 }
 
 impl Test {
     /// How many keys there are.
     pub fn keys(&self) -> usize {
-        self.types.len()
+        self.forms.len()
     }
 
     /// When it is known.
@@ -101,66 +107,19 @@ impl Test {
 
     /// Rows of the flow with such keys go on if they may have a partner.
     pub fn apply(&self, flow: &mut Flow, keys: Vec<Col>) -> Translated<()> {
-        let (words, values) = flow.beside(keys, |flow, first| {
-            let (mut words, mut values) = (vec![], vec![]);
-            for at in 0..self.types.len() {
-                let value = flow.translator.value_of(first + at)?;
-                words.push(flow.word(&value)?.0);
-                values.push(value);
-            }
-            Ok((words, values))
+        let words = flow.beside(keys, |flow, first| {
+            let keys = (0..self.forms.len()).map(|at| Arc::new(Column::new("key", first + at)) as PhysicalExprRef);
+            probe_words(flow, &keys.collect::<Vec<_>>(), &self.forms, false)
         })?;
-        if values.iter().map(|value| &value.data_type).eq(&self.types) {
-            let null = flow.translator.any_null(&values);
-            let (word, bits, tests) = test_bits(flow, &self.index, &words, null.as_deref());
+        if words.words.iter().map(|word| &word.data_type).eq(&self.types) {
+            let absent = words.absent();
+            let (word, bits, tests) = test_bits(flow, &self.index, &words.words, absent.as_deref());
             let array = flow.array(Input::Array(self.bits), "const u32");
             let are_set = format!("({array}[{word}] & {bits}) == {bits}");
             flow.only_if(&tests.into_iter().chain([are_set]).collect::<Vec<_>>().join(" && "));
         }
         Ok(())
     }
-}
-
-/// A key as a 64-bit word.
-pub struct Word {
-    pub word: String,
-    pub range: Range,
-    pub data_type: DataType,
-}
-
-/// Keys, and C++ of whether any is null.
-type Words = (Vec<Word>, Option<String>);
-
-/// Keys as words. Where nulls are equal to each other, a further word says which keys are null.
-pub fn words(flow: &mut Flow, keys: &[PhysicalExprRef], null_equal: bool) -> Translated<Words> {
-    let mut words = vec![];
-    let mut values = vec![];
-    for key in keys {
-        let value = flow.translator.translate(key)?;
-        let (mut word, mut range) = flow.word(&value)?;
-        if let Some(null) = value.null.as_ref().filter(|_| null_equal) {
-            word = format!("({null} ? (i64)0 : {word})");
-            range = (range.0.min(0), range.1.max(0));
-        }
-        words.push(Word {
-            word,
-            range,
-            data_type: value.data_type.clone(),
-        });
-        values.push(value);
-    }
-    if null_equal {
-        let bits = values.iter().enumerate();
-        let bits = bits.map(|(bit, value)| format!("(i64){} << {bit}", value.is_null()));
-        words.push(Word {
-            word: format!("({})", bits.collect::<Vec<_>>().join(" | ")),
-            range: (0, (1 << values.len().min(63)) - 1),
-            data_type: DataType::Null,
-        });
-        return Ok((words, None));
-    }
-    let null = flow.translator.any_null(&values);
-    Ok((words, null))
 }
 
 impl Table {
@@ -172,7 +131,7 @@ impl Table {
         let whole = flow.is_whole();
         let unique = has_unique_key(&flow, sides.build_keys);
         let spec = sides.join.spec();
-        let (keys, null) = words(&mut flow, sides.build_keys, spec.null_equal)?;
+        let (Words { words: keys, null, .. }, forms) = build_words(&mut flow, sides.build_keys, spec.null_equal)?;
         let present = null.as_ref().map(|null| format!("!{null}"));
         // Rows without a key have no partner; these joins put them out.
         let keeps_all = matches!(sides.join_type, JoinType::LeftAnti | JoinType::Full);
@@ -220,6 +179,8 @@ impl Table {
                 made,
                 index,
                 types: vec![],
+                forms,
+                places: vec![],
                 test: None,
                 null_keys,
             });
@@ -242,12 +203,15 @@ impl Table {
                 made,
                 index: Index::Ascending(own),
                 types: vec![key.data_type.clone()],
+                forms,
+                places: vec![],
                 test: None,
                 null_keys,
             });
         }
         let passes = fragment.passes().cloned();
         let passes = passes.filter(|passes| stage == Stage::Pass && passes.length <= allowed);
+        let mut places = vec![];
         let (index, buckets, bucket) = match &keys[..] {
             [Word { word, .. }]
                 if let Some(passes) = &passes
@@ -270,12 +234,22 @@ impl Table {
                     flow.line(&format!("{array}[at] = {key};"));
                     arrays.push(id);
                 }
-                let names: Vec<String> = keys.iter().map(|key| key.word.clone()).collect();
+                for (at, text) in keys
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(at, key)| Some((at, key.text.as_ref()?)))
+                {
+                    let id = fragment.array(made.room, 8, None);
+                    let array = flow.array(Input::Array(id), "u64");
+                    flow.line(&format!("{array}[at] = text_place(p, {text});"));
+                    flow.keeps_texts = true;
+                    places.push((at, id));
+                }
                 let mask = flow.number(buckets - 1);
                 (
                     Index::Hash(buckets - 1, arrays),
                     buckets,
-                    format!("{} & {mask}", hash(&names)),
+                    format!("{} & {mask}", hash(&keys)),
                 )
             }
         };
@@ -313,14 +287,14 @@ impl Table {
                 other => (other.clone(), buckets),
             };
             let array = fragment.array(length.div_ceil(32), 4, Some(0));
-            let names: Vec<String> = keys.iter().map(|key| key.word.clone()).collect();
-            let (word, bits, _) = test_bits(&mut flow, &index, &names, None);
+            let (word, bits, _) = test_bits(&mut flow, &index, &keys, None);
             let words = flow.array(Input::Array(array), "u32");
             flow.line(&format!("atomicOr(&{words}[{word}], {bits});"));
             test = Some(Test {
                 bits: array,
                 index,
                 types: types.clone(),
+                forms: forms.clone(),
                 stage,
             });
         }
@@ -334,6 +308,8 @@ impl Table {
             chained,
             index,
             types,
+            forms,
+            places,
             test,
             null_keys,
         })
@@ -384,12 +360,12 @@ impl Table {
     }
 
     /// A name for the first row of a key's chain, counted from 1; 0: there is none.
-    pub fn head(&self, flow: &mut Flow, keys: &[String], null: Option<&str>) -> Translated<Head> {
+    pub fn head(&self, flow: &mut Flow, keys: &[Word], null: Option<&str>) -> Translated<Head> {
         if let Index::Sorted(sorted) = &self.index {
             return sorted.head(flow, &self.made);
         }
         if let Index::Ascending(own) = &self.index {
-            return Ok(own.head(flow, &self.made, &keys[0], null));
+            return Ok(own.head(flow, &self.made, &keys[0].word, null));
         }
         let name = self.first(flow, keys, null);
         Ok(Head {
@@ -399,7 +375,7 @@ impl Table {
         })
     }
 
-    fn first(&self, flow: &mut Flow, keys: &[String], null: Option<&str>) -> String {
+    fn first(&self, flow: &mut Flow, keys: &[Word], null: Option<&str>) -> String {
         if matches!(self.index, Index::All) {
             let heads = flow.array(Input::Array(self.heads), "const u32");
             let room = flow.number(self.made.room);
@@ -434,15 +410,20 @@ impl Table {
     }
 
     /// C++ of whether the row at hand has these keys.
-    pub fn equal(&self, flow: &mut Flow, keys: &[String], row: &str) -> String {
+    pub fn equal(&self, flow: &mut Flow, keys: &[Word], row: &str) -> String {
         let Index::Hash(_, arrays) = &self.index else {
             return "true".into();
         };
         let tests = arrays.iter().zip(keys).map(|(id, key)| {
             let array = flow.array(Input::Array(*id), "const i64");
-            format!("{array}[{row}] == {key}")
+            format!("{array}[{row}] == {}", key.word)
         });
-        let tests: Vec<String> = tests.collect();
+        let mut tests: Vec<String> = tests.collect();
+        for (at, id) in &self.places {
+            let (array, text) = (flow.array(Input::Array(*id), "const u64"), keys[*at].text.as_deref());
+            let text = text.unwrap_or("Text()");
+            tests.push(format!("text_equal(text_placed({array}[{row}]), {text})"));
+        }
         format!("({})", tests.join(" && "))
     }
 }
@@ -450,7 +431,7 @@ impl Table {
 /// C++ of which of a test's words has a key's bits, of these bits, and of when there are such: one for a key of a range; two
 /// within the word for a hash, as a blocked Bloom filter has them (Putze, Sanders and Singler, "Cache-, hash- and space-efficient
 /// Bloom filters", 2007).
-fn test_bits(flow: &mut Flow, index: &Index, keys: &[String], null: Option<&str>) -> (String, String, Vec<String>) {
+fn test_bits(flow: &mut Flow, index: &Index, keys: &[Word], null: Option<&str>) -> (String, String, Vec<String>) {
     let (bit, tests) = bucket(flow, index, keys, null);
     let mut number = |value: String| flow.translator.define("u64", value, None, DataType::UInt64, None).value;
     match index {
@@ -468,10 +449,10 @@ fn test_bits(flow: &mut Flow, index: &Index, keys: &[String], null: Option<&str>
 }
 
 /// C++ of the number of a key's bucket, and of when there is one.
-fn bucket(flow: &mut Flow, index: &Index, keys: &[String], null: Option<&str>) -> (String, Vec<String>) {
+fn bucket(flow: &mut Flow, index: &Index, keys: &[Word], null: Option<&str>) -> (String, Vec<String>) {
     let (bucket, within) = match index {
         Index::Range((low, high)) => {
-            let key = &keys[0];
+            let key = &keys[0].word;
             let (low, high) = (c_number(*low), c_number(*high));
             (
                 format!("(u64)({key} - ({low}))"),
@@ -479,7 +460,7 @@ fn bucket(flow: &mut Flow, index: &Index, keys: &[String], null: Option<&str>) -
             )
         }
         Index::Pass => {
-            let key = &keys[0];
+            let key = &keys[0].word;
             let (low, high) = flow.pass_bounds();
             (
                 format!("(u64)({key} - {low})"),
@@ -496,9 +477,11 @@ fn bucket(flow: &mut Flow, index: &Index, keys: &[String], null: Option<&str>) -
     (bucket, tests.collect())
 }
 
-fn hash(keys: &[String]) -> String {
+fn hash(keys: &[Word]) -> String {
     let words = keys.iter();
-    let hash = words.fold("0ull".to_string(), |hash, key| format!("mixed({hash}, (u64){key})"));
+    let hash = words.fold("0ull".to_string(), |hash, key| {
+        format!("mixed({hash}, (u64){})", key.word)
+    });
     format!("({hash} >> 3)")
 }
 

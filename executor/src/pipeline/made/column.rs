@@ -2,23 +2,19 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Decimal128Array, Float32Array, Float64Array, UInt32Array, UInt64Array};
-use arrow::buffer::NullBuffer;
-use arrow::compute::take;
+use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
-use datafusion::common::{Result, internal_err};
-use tenon_gpu::memory::{DeviceBuffer, Element};
 
 use super::super::aggregated::{Aggregated, Cell};
 use super::super::col::Col;
 use super::super::flow::{Flow, codes};
 use super::super::fragment::{Fragment, Input};
 use super::super::passes::ScanColumn;
-use super::super::result::at_positions;
-use super::super::run::Running;
 use crate::codegen::{Given, Inputs, Range, Translated, c_type};
-use crate::gpu_error::to_datafusion;
-use crate::keys::from_integer_keys;
+use tenon_storage::types::NUMERIC;
+
+/// A side of so few rows may be given by the CPU, where its texts are computed.
+const FEW_ROWS: u64 = 1 << 18;
 
 /// A column that somebody reads.
 pub struct Column {
@@ -29,6 +25,17 @@ pub struct Column {
     pub origin: Option<(usize, usize)>,
     pub unique: bool,
     pub equals: Option<ScanColumn>,
+    /// Of a decimal that is a numeric to others.
+    pub numeric: Option<Shown>,
+}
+
+/// The digits after the point that a numeric shows.
+#[derive(Clone, Copy)]
+pub enum Shown {
+    /// Those of its type.
+    All,
+    /// By row, in an array of bytes.
+    Each(usize),
 }
 
 /// How its values lie in arrays.
@@ -36,6 +43,8 @@ pub enum Form {
     /// An array of this C++ type.
     Values(usize, &'static str),
     Codes(usize, &'static str, ArrayRef),
+    /// An array of where computed texts are, which only pipelines read.
+    Text(usize),
     /// The position of the row in the scan that the text, or what no kernel reads, is of.
     Position(usize),
     /// It is the scan's, of whose rows none is left out: row by row.
@@ -58,91 +67,7 @@ pub fn element(data_type: &DataType, range: Option<Range>) -> Translated<(&'stat
     })
 }
 
-/// What reads the arrays of a table's columns.
-pub struct Reader<'a> {
-    pub running: &'a Running,
-    pub rows: usize,
-    pub order: Option<&'a DeviceBuffer<u32>>,
-}
-
-impl Reader<'_> {
-    fn words<T: Element>(&self, array: usize) -> Result<Vec<T>> {
-        let words = match self.order {
-            Some(order) => self.running.words_in(array, order),
-            None => self.running.words(array, self.rows),
-        };
-        words.map_err(to_datafusion)
-    }
-}
-
 impl Column {
-    pub fn read(&self, fragment: &Fragment, reader: &Reader<'_>) -> Result<ArrayRef> {
-        let nulls = match self.nulls {
-            Some(id) => {
-                let flags = reader.words::<u8>(id)?;
-                Some(flags.iter().map(|flag| *flag == 0).collect::<NullBuffer>()).filter(|nulls| nulls.null_count() > 0)
-            }
-            None => None,
-        };
-        macro_rules! words {
-            ($t:ty, $id:expr) => {
-                reader.words::<$t>(*$id)?
-            };
-        }
-        match &self.form {
-            Form::Values(id, "f64") => Ok(Arc::new(Float64Array::new(words!(f64, id).into(), nulls))),
-            Form::Values(id, "f32") => Ok(Arc::new(Float32Array::new(words!(f32, id).into(), nulls))),
-            Form::Values(id, element) => {
-                let wide: Vec<i128> = match *element {
-                    "u8" => words!(u8, id).into_iter().map(i128::from).collect(),
-                    "i32" => words!(i32, id).into_iter().map(i128::from).collect(),
-                    "i64" => words!(i64, id).into_iter().map(i128::from).collect(),
-                    _ => words!(i128, id),
-                };
-                if let DataType::Decimal128(..) = self.data_type {
-                    let array = Decimal128Array::new(wide.into(), nulls);
-                    return Ok(Arc::new(array.with_data_type(self.data_type.clone())));
-                }
-                let lanes: Vec<i64> = wide.into_iter().map(|value| value as i64).collect();
-                if self.data_type == DataType::UInt64 {
-                    let values: Vec<u64> = lanes.into_iter().map(|value| value as u64).collect();
-                    return Ok(Arc::new(UInt64Array::new(values.into(), nulls)));
-                }
-                from_integer_keys(&lanes, nulls, &self.data_type)
-            }
-            Form::Codes(id, element, texts) => {
-                let codes: Vec<u32> = match *element {
-                    "u8" => words!(u8, id).into_iter().map(u32::from).collect(),
-                    "u16" => words!(u16, id).into_iter().map(u32::from).collect(),
-                    _ => words!(u32, id),
-                };
-                Ok(take(texts, &UInt32Array::new(codes.into(), nulls), None)?)
-            }
-            Form::State(aggregated, cells) => {
-                let words = cells
-                    .iter()
-                    .map(|arrays| arrays.iter().map(|id| reader.words::<u64>(*id)).collect());
-                aggregated.values(&words.collect::<Result<Vec<_>>>()?, reader.rows, &self.data_type)
-            }
-            Form::Position(id) => {
-                let Some((scan, column)) = self.origin else {
-                    return internal_err!("a text of no table");
-                };
-                let nulls = nulls.map(|nulls| nulls.iter().map(|valid| u8::from(!valid)).collect());
-                at_positions(&fragment.scans[scan], column, &words!(u32, id), nulls)
-            }
-            Form::InPlace => {
-                let Some((scan, column)) = self.origin else {
-                    return internal_err!("a column of no table");
-                };
-                let all = || (0..reader.rows as u32).collect();
-                let rows = reader.order.map(|order| reader.running.places(order)).transpose();
-                let rows = rows.map_err(to_datafusion)?.unwrap_or_else(all);
-                at_positions(&fragment.scans[scan], column, &rows, None)
-            }
-        }
-    }
-
     /// A scan's column, whose row is the scan's own.
     pub fn in_place(flow: &Flow, index: usize) -> Column {
         let col = &flow.columns[index];
@@ -154,6 +79,7 @@ impl Column {
             origin: col.origin,
             unique: col.unique,
             equals: col.equals,
+            numeric: None,
         }
     }
 
@@ -163,10 +89,14 @@ impl Column {
         };
         let (given, col) = (given[index].clone(), flow.columns[index].clone());
         let promised = flow.translator.schema.field(index).data_type().clone();
-        if let Some(aggregated) = col.aggregated.filter(|_| given.data_type != promised) {
+        if let Some(aggregated) = col
+            .aggregated
+            .filter(|_| given.data_type != promised || given.is_unread())
+        {
             return Ok(Column::state(fragment, flow, aggregated, rows, promised));
         }
         let data_type = given.data_type.clone();
+        let mut numeric = None;
         let (form, null) = if let Some(count) = codes(&given) {
             let code = flow.translator.code_of(index)?.ok_or("a code that is not there")?;
             let (element, width) = match count {
@@ -180,18 +110,47 @@ impl Column {
             let texts = given.texts.ok_or("a code that is not there")?;
             (Form::Codes(id, element, texts), code.null)
         } else if given.is_unread() || c_type(&data_type)? == "Text" {
-            let computed = || format!("keeping computed values of {data_type}");
-            let position = col.position.as_ref().ok_or_else(computed)?;
-            let id = fragment.array(rows, 4, None);
-            let array = flow.array(Input::Array(id), "u32");
-            flow.line(&format!("{array}[at] = {position};"));
-            (Form::Position(id), given.null)
+            match &col.position {
+                Some(position) => {
+                    let id = fragment.array(rows, 4, None);
+                    let array = flow.array(Input::Array(id), "u32");
+                    flow.line(&format!("{array}[at] = {position};"));
+                    (Form::Position(id), given.null)
+                }
+                // Few rows with such are made by the CPU, and get codes.
+                None if given.is_unread() || rows <= FEW_ROWS => {
+                    return Err(format!("keeping computed values of {data_type}"));
+                }
+                None => {
+                    let value = flow.translator.value_of(index)?;
+                    let text = match &value.null {
+                        Some(null) => format!("({null} ? Text() : {})", value.value),
+                        None => value.value,
+                    };
+                    let id = fragment.array(rows, 8, None);
+                    let array = flow.array(Input::Array(id), "u64");
+                    flow.line(&format!("{array}[at] = text_place(p, {text});"));
+                    flow.keeps_texts = true;
+                    (Form::Text(id), value.null)
+                }
+            }
         } else {
             let value = flow.translator.value_of(index)?;
             let (element, width) = element(&data_type, value.range)?;
             let id = fragment.array(rows, width, None);
             let array = flow.array(Input::Array(id), element);
             flow.line(&format!("{array}[at] = ({element}){};", value.value));
+            if promised == NUMERIC && matches!(data_type, DataType::Decimal128(_, 0..)) {
+                numeric = Some(match &value.shown {
+                    Some(shown) => {
+                        let id = fragment.array(rows, 1, None);
+                        let array = flow.array(Input::Array(id), "u8");
+                        flow.line(&format!("{array}[at] = (u8){shown};"));
+                        Shown::Each(id)
+                    }
+                    None => Shown::All,
+                });
+            }
             (Form::Values(id, element), value.null)
         };
         let range = match &form {
@@ -215,6 +174,7 @@ impl Column {
             origin: col.origin,
             unique: col.unique,
             equals: col.equals,
+            numeric,
         })
     }
 
@@ -245,6 +205,15 @@ impl Column {
             origin: None,
             unique: false,
             equals: None,
+            numeric: None,
+        }
+    }
+
+    /// The type that others see.
+    pub fn promised(&self) -> &DataType {
+        match self.numeric {
+            Some(_) => &NUMERIC,
+            None => &self.data_type,
         }
     }
 
@@ -295,12 +264,25 @@ impl Column {
                     Some(_) => range.map(|(low, high)| (low.min(0), high.max(0))),
                     None => range,
                 };
-                (Given::new(self.data_type.clone(), load, null, range), None)
+                let shown = match self.numeric {
+                    Some(Shown::Each(id)) => {
+                        let array = flow.array(Input::Array(id), "const u8");
+                        Some(guarded(format!("(i64){array}[{row}]"), "(i64)0"))
+                    }
+                    _ => None,
+                };
+                let given = Given::new(self.data_type.clone(), load, null, range);
+                (given.with_shown(shown), None)
             }
             Form::Codes(id, element, texts) => {
                 let array = flow.array(Input::Array(*id), &format!("const {element}"));
                 let load = guarded(format!("(u32){array}[{row}]"), "0u");
                 (Given::coded(texts.clone(), load, null), None)
+            }
+            Form::Text(id) => {
+                let array = flow.array(Input::Array(*id), "const u64");
+                let load = guarded(format!("text_placed({array}[{row}])"), "Text()");
+                (Given::new(self.data_type.clone(), load, null, None), None)
             }
             Form::Position(id) => {
                 let array = flow.array(Input::Array(*id), "const u32");

@@ -1,6 +1,7 @@
 //! A table that a pipeline makes on the device for others to read: rows of columns as wide as their values need.
 
 mod column;
+mod read;
 mod union;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
@@ -16,7 +17,8 @@ use super::run::Running;
 use crate::codegen::Translated;
 use crate::gpu_error::to_datafusion;
 use crate::keys::is_integer_key;
-use column::{Column, Form, Reader};
+use column::{Column, Form, Shown};
+use read::Reader;
 
 /// The host takes a text out of those of its column, and a value out of its row of the table, which lies anywhere.
 const CODE_AS_NUMBERS: u64 = 5;
@@ -154,13 +156,14 @@ impl Made {
     /// Whether the host can read all of its columns, as those of the schema.
     pub fn is_readable(&self, schema: &SchemaRef) -> bool {
         let columns = self.columns.iter().flatten();
-        let types = columns.clone().map(|column| &column.data_type);
+        let types = columns.clone().map(Column::promised);
         let promised = schema.fields().iter().map(|field| field.data_type());
         let readable = |column: &Column| {
             use DataType::{Decimal128, Float32, Float64, UInt64, Utf8View};
             matches!(column.form, Form::State(..) | Form::Position(_) | Form::InPlace)
                 || is_integer_key(&column.data_type)
                 || matches!(column.data_type, Decimal128(..) | Float64 | Float32 | UInt64 | Utf8View)
+                    && !matches!(column.form, Form::Text(_))
         };
         types.eq(promised) && columns.into_iter().all(readable)
     }
@@ -168,9 +171,10 @@ impl Made {
     /// A row takes the host as long as so many numbers.
     pub fn row_as_numbers(&self) -> u64 {
         let value = |column: &Column| match &column.form {
+            Form::Values(..) if column.numeric.is_some() => CODE_AS_NUMBERS,
             Form::Values(..) => 1,
             Form::Codes(..) => CODE_AS_NUMBERS,
-            Form::Position(_) | Form::InPlace => POSITION_AS_NUMBERS,
+            Form::Text(_) | Form::Position(_) | Form::InPlace => POSITION_AS_NUMBERS,
             Form::State(_, cells) => cells.iter().map(|words| words.len() as u64).sum(),
         };
         self.columns.iter().flatten().map(value).sum()
@@ -180,11 +184,17 @@ impl Made {
     pub fn arrays(&self) -> Vec<usize> {
         let columns = self.columns.iter().flatten().flat_map(|column| {
             let values = match &column.form {
-                Form::Values(values, _) | Form::Codes(values, ..) | Form::Position(values) => vec![*values],
+                Form::Values(values, _) | Form::Codes(values, ..) | Form::Position(values) | Form::Text(values) => {
+                    vec![*values]
+                }
                 Form::State(_, cells) => cells.concat(),
                 Form::InPlace => vec![],
             };
-            values.into_iter().chain(column.nulls)
+            let shown = match column.numeric {
+                Some(Shown::Each(id)) => Some(id),
+                _ => None,
+            };
+            values.into_iter().chain(column.nulls).chain(shown)
         });
         [self.count].into_iter().chain(columns).collect()
     }

@@ -9,12 +9,17 @@ use arrow::datatypes::DataType;
 use super::super::flow::{Flow, codes};
 use super::super::fragment::{Fragment, Input, ROWS_MAX};
 use super::Made;
-use super::column::{Column, Form, element};
-use crate::codegen::{Given, Inputs, Range, Translated, c_type};
+use super::column::{Column, Form, Shown, element};
+use crate::codegen::{Given, Inputs, Range, Translated, Value, c_type, scale};
+use tenon_storage::types::NUMERIC;
 
 /// What of a column all flows have in common.
 enum Kind {
     Values(Option<Range>),
+    /// Numerics as decimals of one scale: the values of each flow, and the digits that they show.
+    Numerics(Vec<Value>, DataType, Option<Range>),
+    /// Texts of any origin, wherever they are.
+    Texts,
     /// Texts of one table's column, or what no kernel reads.
     Positions((usize, usize)),
     /// All texts, and for each flow the place of each of its own among these.
@@ -30,7 +35,7 @@ impl Made {
         }
         let multiplied = flows.iter().any(|flow| flow.multiplied);
         let width = flows.first().map_or(0, |flow| flow.columns.len());
-        let kinds = (0..width).map(|index| kind(&mut flows, index));
+        let kinds = (0..width).map(|index| kind(fragment, &mut flows, index));
         let kinds = kinds.collect::<Translated<Vec<_>>>()?;
         for flow in &mut flows {
             let (count, room) = (flow.array(Input::Array(count), "u32"), flow.number(room));
@@ -56,17 +61,23 @@ impl Made {
     }
 }
 
-fn kind(flows: &mut [Flow], index: usize) -> Translated<Kind> {
+fn kind(fragment: &Fragment, flows: &mut [Flow], index: usize) -> Translated<Kind> {
     let mut given = vec![];
     for flow in flows.iter() {
         let Inputs::Row(own) = &flow.translator.inputs else {
             return Err("a row of no columns".into());
         };
         let promised = flow.translator.schema.field(index).data_type();
-        if own[index].data_type != *promised {
+        let is_numeric = *promised == NUMERIC && matches!(own[index].data_type, DataType::Decimal128(_, 0..));
+        if own[index].data_type != *promised && !is_numeric {
             return Err(format!("a union of values of {promised}"));
         }
         given.push(own[index].clone());
+    }
+    if given.iter().all(|own| own.data_type.is_decimal())
+        && *flows[0].translator.schema.field(index).data_type() == NUMERIC
+    {
+        return numerics(flows, index);
     }
     let data_type = &given[0].data_type;
     if given.iter().any(|own| own.data_type != *data_type) {
@@ -87,14 +98,19 @@ fn kind(flows: &mut [Flow], index: usize) -> Translated<Kind> {
     }
     let columns = flows.iter().map(|flow| &flow.columns[index]);
     let mut origins = columns.map(|column| column.position.as_ref().and(column.origin));
+    // A position is of the same row in all scans of a table.
+    let table = |(scan, column): (usize, usize)| (Arc::as_ptr(&fragment.scans[scan].table), column);
     if given.iter().all(|own| codes(own).is_none())
         && let Some(Some(origin)) = origins.next()
-        && origins.all(|own| own == Some(origin))
+        && origins.all(|own| own.map(table) == Some(table(origin)))
     {
         return Ok(Kind::Positions(origin));
     }
+    if !data_type.is_string() || is_unread {
+        return Err(format!("a union of values of {data_type}"));
+    }
     if *data_type != DataType::Utf8View || given.iter().any(|own| codes(own).is_none()) {
-        return Err("a union of texts that have no codes".into());
+        return Ok(Kind::Texts);
     }
     let (mut known, mut texts, mut places) = (HashMap::new(), vec![], vec![]);
     for own in given.iter().filter_map(|own| own.texts.as_ref()) {
@@ -110,13 +126,41 @@ fn kind(flows: &mut [Flow], index: usize) -> Translated<Kind> {
     Ok(Kind::Codes(Arc::new(StringViewArray::from_iter_values(texts)), places))
 }
 
+/// Numerics of all flows, brought to the most digits that those of one have.
+fn numerics(flows: &mut [Flow], index: usize) -> Translated<Kind> {
+    let (mut values, mut range): (Vec<Value>, Option<Range>) = (vec![], None);
+    for flow in flows.iter_mut() {
+        values.push(flow.translator.value_of(index)?);
+    }
+    let after = values.iter().map(|value| scale(&value.data_type)).max().unwrap_or(0);
+    for (value, flow) in values.iter_mut().zip(flows) {
+        let shown = Some(value.digits_shown());
+        let scaled = flow.translator.scaled(value.clone(), after)?;
+        let (low, high) = scaled.range.ok_or("a union of values of unknown range")?;
+        range = Some(range.map_or((low, high), |all| (all.0.min(low), all.1.max(high))));
+        *value = Value { shown, ..scaled };
+    }
+    Ok(Kind::Numerics(values, DataType::Decimal128(38, after), range))
+}
+
 /// Puts column `index` of each flow into the same arrays.
 fn put(fragment: &mut Fragment, flows: &mut [Flow], index: usize, kind: Kind, rows: u64) -> Translated<Column> {
     let mut nulls = None;
     let (c_type, width) = match &kind {
         Kind::Values(range) => element(flows[0].translator.schema.field(index).data_type(), *range)?,
+        Kind::Numerics(_, data_type, range) => element(data_type, *range)?,
+        Kind::Texts => ("u64", 8),
         Kind::Codes(..) | Kind::Positions(_) => ("u32", 4),
     };
+    let mut numeric = None;
+    if let Kind::Numerics(values, ..) = &kind {
+        let shown = fragment.array(rows, 1, None);
+        numeric = Some(Shown::Each(shown));
+        for (flow, value) in flows.iter_mut().zip(values) {
+            let array = flow.array(Input::Array(shown), "u8");
+            flow.line(&format!("{array}[at] = (u8){};", value.digits_shown()));
+        }
+    }
     let id = fragment.array(rows, width, None);
     let mut values = vec![];
     for (at, flow) in flows.iter_mut().enumerate() {
@@ -124,6 +168,16 @@ fn put(fragment: &mut Fragment, flows: &mut [Flow], index: usize, kind: Kind, ro
             Kind::Values(_) => {
                 let value = flow.translator.value_of(index)?;
                 (value.value, value.null)
+            }
+            Kind::Numerics(values, ..) => (values[at].value.clone(), values[at].null.clone()),
+            Kind::Texts => {
+                let value = flow.translator.value_of(index)?;
+                flow.keeps_texts = true;
+                let text = match &value.null {
+                    Some(null) => format!("({null} ? Text() : {})", value.value),
+                    None => value.value,
+                };
+                (format!("text_place(p, {text})"), value.null)
             }
             Kind::Positions(_) => {
                 let column = &flow.current()[index];
@@ -154,13 +208,18 @@ fn put(fragment: &mut Fragment, flows: &mut [Flow], index: usize, kind: Kind, ro
             flow.line(&format!("{array}[at] = {};", null.as_deref().unwrap_or("false")));
         }
     }
-    let data_type = flows[0].translator.schema.field(index).data_type().clone();
+    let data_type = match &kind {
+        Kind::Numerics(_, data_type, _) => data_type.clone(),
+        _ => flows[0].translator.schema.field(index).data_type().clone(),
+    };
     let origin = match &kind {
         Kind::Positions(origin) => Some(*origin),
         _ => None,
     };
     let (form, range) = match kind {
         Kind::Values(range) => (Form::Values(id, c_type), range),
+        Kind::Numerics(_, _, range) => (Form::Values(id, c_type), range),
+        Kind::Texts => (Form::Text(id), None),
         Kind::Positions(_) => (Form::Position(id), None),
         Kind::Codes(texts, _) => (Form::Codes(id, c_type, texts), None),
     };
@@ -172,5 +231,6 @@ fn put(fragment: &mut Fragment, flows: &mut [Flow], index: usize, kind: Kind, ro
         origin,
         unique: false,
         equals: None,
+        numeric,
     })
 }

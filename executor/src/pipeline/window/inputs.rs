@@ -204,7 +204,7 @@ fn taken_in(fragment: &mut Fragment, flow: &mut Flow, update: &Update) -> Transl
                 .map(|part| put(flow, "u64", 8, format!("({})", part.replace('V', value))));
             Summed::Wide(parts.collect(), known)
         }
-        How::Least | How::Greatest => {
+        How::Least | How::Greatest | How::Shown => {
             let tree = tree::room(fragment, room);
             let array = flow.array(Input::Array(tree), "u64");
             match &update.when {
