@@ -6,9 +6,10 @@ use super::{
 };
 use crate::enum_type::EnumType;
 use crate::network;
+use crate::numeric::Numeric;
 use crate::parse::write_record;
 use crate::range;
-use crate::types::SqlType;
+use crate::types::{NUMERIC, SqlType};
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{
     DataType, Date32Type, IntervalMonthDayNanoType, IntervalUnit, Time64MicrosecondType, TimeUnit,
@@ -43,6 +44,7 @@ pub fn shown(array: &dyn Array, row: usize) -> String {
             let value = array.as_primitive::<IntervalMonthDayNanoType>().value(row);
             write_interval(value.into(), &own, &mut out);
         }
+        of if *of == NUMERIC => return Numeric::from_bytes(array.as_binary::<i64>().value(row)).to_string(),
         DataType::FixedSizeBinary(width) if *width == TIMETZ_BYTES as i32 => {
             let (us, east_s) = timetz_of(array.as_fixed_size_binary().value(row));
             write_timetz(us, east_s, &mut out);

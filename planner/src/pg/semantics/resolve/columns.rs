@@ -212,7 +212,7 @@ pub(crate) fn converted(expr: Expr, own: &Given, to: &Common) -> Result<Expr> {
             }
             null => cast(null, field),
         },
-        (Given::Literal, Common::Type(SqlType::Enum(of))) => typed(expr, SqlType::Enum(*of)),
+        (Given::Literal, Common::Type(SqlType::Enum(of))) => typed(expr, SqlType::Enum(of)),
         (Given::Literal, _) => cast(expr, field),
         (Given::Type(own), Common::Type(to)) => of_type(expr, *own, *to)?,
         (Given::Other(_), Common::Other(_)) => expr,
