@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 pub fn trials() -> Vec<Trial> {
     vec![
         trial("cancel::joins", joins),
+        trial("cancel::pairs_of_one_key", pairs_of_one_key),
         trial("cancel::long_batches", long_batches),
         trial("cancel::on_the_device", on_the_device),
     ]
@@ -56,6 +57,35 @@ async fn joins() -> Result<()> {
             .batch_execute(&format!("SET tenon.join_operator = '{operator}'"))
             .await?;
         cancelled(&server, &client, operator, sql).await?;
+    }
+    ensure!(value(&client, "SELECT 5").await? == "5");
+    Ok(())
+}
+
+/// A probe batch whose rows all meet all rows of the build side: what they make is neither kept nor made at once. Where one
+/// partner is enough, no more are looked for.
+async fn pairs_of_one_key() -> Result<()> {
+    let server = Server::start_without_gpu(&["--memory-limit", "512MiB"])?;
+    let client = server.connect().await?;
+    let rows = "SELECT 1, g FROM generate_series(1, 100000) q (g)";
+    client
+        .batch_execute(&format!(
+            "CREATE TABLE s (k int, t int); INSERT INTO s {rows}; SET tenon.join_operator = 'hj'"
+        ))
+        .await?;
+    let met = "SELECT count(*) FROM s a WHERE EXISTS (SELECT 1 FROM s b WHERE b.k = a.k AND b.t <> a.t)";
+    ensure!(value(&client, met).await? == "100000");
+    let last = "SELECT count(*) FROM s a WHERE NOT EXISTS (SELECT 1 FROM s b WHERE b.k = a.k AND b.t <> a.t)";
+    ensure!(value(&client, last).await? == "0");
+    for sql in [
+        "SELECT count(*) FROM s a WHERE NOT EXISTS (SELECT 1 FROM s b WHERE b.k = a.k AND b.t > a.t + 1000000)",
+        "SELECT count(*) FROM s a WHERE EXISTS (SELECT 1 FROM s b WHERE b.k = a.k AND b.t > a.t + 1000000)",
+        "SELECT count(*) FROM s a JOIN s b ON a.k = b.k AND a.t + b.t < 0",
+        "SELECT count(*) FROM s a LEFT JOIN s b ON a.k = b.k AND a.t + b.t < 0",
+        "SELECT count(*) FROM s a FULL JOIN s b ON a.k = b.k AND a.t + b.t < 0",
+        "SELECT sum(a.t + b.t) FROM s a JOIN s b ON a.k = b.k",
+    ] {
+        cancelled(&server, &client, "hj of one key", sql).await?;
     }
     ensure!(value(&client, "SELECT 5").await? == "5");
     Ok(())
