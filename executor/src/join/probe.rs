@@ -7,6 +7,8 @@
 //! Pairs are made in pieces of about `PAIRS_MAX`, and between two of them the partition hands out what there is and lets others
 //! run: a key with many duplicates takes neither memory nor the thread for itself. Where a probe row needs one partner only, each
 //! is shown a few of the key's rows at first, and more as long as it has none.
+//!
+//! More than 400 lines because all kinds of joins share the loop, and differ in what each step hands out.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -260,7 +260,7 @@ pub async fn handed_on() -> Result<()> {
             "Device: gpu",
         ),
         ("SELECT t.k, d.q FROM t JOIN d ON t.v = d.v ORDER BY t.k", "Device: gpu"),
-        ("SELECT sum(p) FROM t", "no device form of sum"),
+        ("SELECT sum(p) FROM t", "a column of LargeBinary"),
         ("SELECT v, count(a) FROM t GROUP BY v", "a column of"),
         ("SELECT v, count(*) FROM t WHERE p IS NULL GROUP BY v", "a column of"),
     ] {

@@ -1,4 +1,6 @@
 //! Names to tables, views and functions: the planner's view of one snapshot through one session's search path.
+//!
+//! More than 400 lines because the planner asks one type for all of it.
 
 mod aliases;
 mod argument_fields;

@@ -108,6 +108,8 @@ pub(crate) fn common(all: &[Given], place: &str) -> Result<Option<Common>> {
         // Integers beside oids are such; a record has no literal here.
         let takes = match found {
             None => *of.data_type() != DataType::Null && !of.data_type().is_nested(),
+            // Names of relations are texts here.
+            Some(beside) if *of.data_type() == DataType::UInt32 && beside.is_string() => return Ok(None),
             Some(beside) if *of.data_type() == DataType::UInt32 => {
                 let number = all.iter().all(|own| !matches!(own, Given::Type(own) if !whole(own)));
                 if !number {
