@@ -67,16 +67,14 @@ async fn joins() -> Result<()> {
 async fn pairs_of_one_key() -> Result<()> {
     let server = Server::start_without_gpu(&["--memory-limit", "512MiB"])?;
     let client = server.connect().await?;
-    let rows = "SELECT 1, g FROM generate_series(1, 100000) q (g)";
+    // Not in order, so that the rows meet in a hash table.
+    let rows =
+        "SELECT CASE WHEN g * 7919 % 10 < 6 THEN 1 ELSE g * 7919 % 100003 END, g FROM generate_series(1, 100000) q (g)";
     client
-        .batch_execute(&format!(
-            "CREATE TABLE s (k int, t int); INSERT INTO s {rows}; SET tenon.join_operator = 'hj'"
-        ))
+        .batch_execute(&format!("CREATE TABLE s (k int, t int); INSERT INTO s {rows}"))
         .await?;
     let met = "SELECT count(*) FROM s a WHERE EXISTS (SELECT 1 FROM s b WHERE b.k = a.k AND b.t <> a.t)";
-    ensure!(value(&client, met).await? == "100000");
-    let last = "SELECT count(*) FROM s a WHERE NOT EXISTS (SELECT 1 FROM s b WHERE b.k = a.k AND b.t <> a.t)";
-    ensure!(value(&client, last).await? == "0");
+    ensure!(value(&client, met).await? == "60000");
     for sql in [
         "SELECT count(*) FROM s a WHERE NOT EXISTS (SELECT 1 FROM s b WHERE b.k = a.k AND b.t > a.t + 1000000)",
         "SELECT count(*) FROM s a WHERE EXISTS (SELECT 1 FROM s b WHERE b.k = a.k AND b.t > a.t + 1000000)",
@@ -85,7 +83,7 @@ async fn pairs_of_one_key() -> Result<()> {
         "SELECT count(*) FROM s a FULL JOIN s b ON a.k = b.k AND a.t + b.t < 0",
         "SELECT sum(a.t + b.t) FROM s a JOIN s b ON a.k = b.k",
     ] {
-        cancelled(&server, &client, "hj of one key", sql).await?;
+        cancelled(&server, &client, "rows of one key", sql).await?;
     }
     ensure!(value(&client, "SELECT 5").await? == "5");
     Ok(())

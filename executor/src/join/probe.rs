@@ -10,7 +10,7 @@
 //!
 //! More than 400 lines because all kinds of joins share the loop, and differ in what each step hands out.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, UInt32Array};
@@ -43,6 +43,8 @@ pub struct Prober {
     integers: Vec<i64>,
     heads: Vec<Head>,
     under_way: Option<UnderWay>,
+    /// First rows of keys whose build rows all have the one partner that they need.
+    exhausted: HashSet<Head>,
 }
 
 /// A probe batch whose pairs are made.
@@ -63,6 +65,7 @@ impl Prober {
             integers: vec![],
             heads: vec![],
             under_way: None,
+            exhausted: HashSet::new(),
         }
     }
 
@@ -234,20 +237,25 @@ impl Prober {
 
     /// The next pairs of equal integer keys, perhaps none; `None` after the last. Build rows that need a partner and have one
     /// are passed over.
-    fn pairs(&self, cursor: &mut Cursor) -> Option<(UInt32Array, UInt32Array)> {
+    fn pairs(&mut self, cursor: &mut Cursor) -> Option<(UInt32Array, UInt32Array)> {
         use JoinType::*;
         let one_is_enough = matches!(self.spec.join_type, LeftSemi | LeftAnti | LeftMark);
         let met = self.build.matches.as_ref().filter(|_| one_is_enough);
         let (mut build_rows, mut probe_rows) = (vec![], vec![]);
         let mut steps = 0;
         while cursor.row < self.heads.len() && build_rows.len() < PAIRS_MAX && steps < STEPS_MAX {
-            let mut head = if cursor.head != 0 {
-                cursor.head
-            } else {
-                self.heads[cursor.row]
+            let first = self.heads[cursor.row];
+            let mut head = match cursor.head {
+                0 if met.is_some() && self.exhausted.contains(&first) => 0,
+                0 => {
+                    cursor.is_met = first != 0;
+                    first
+                }
+                cut => cut,
             };
             while head != 0 && build_rows.len() < PAIRS_MAX && steps < STEPS_MAX {
                 if met.is_none_or(|met| !met.is_set(head as usize - 1)) {
+                    cursor.is_met = false;
                     build_rows.push(head - 1);
                     probe_rows.push(cursor.row as u32);
                 }
@@ -255,7 +263,13 @@ impl Prober {
                 steps += 1;
             }
             cursor.head = head;
-            cursor.row += usize::from(head == 0);
+            if head == 0 {
+                if met.is_some() && cursor.is_met {
+                    self.exhausted.insert(first);
+                }
+                cursor.is_met = false;
+                cursor.row += 1;
+            }
         }
         (steps > 0).then(|| (build_rows.into(), probe_rows.into()))
     }
@@ -451,6 +465,8 @@ struct Cursor {
     /// How many of its key's rows each probe row is shown in this turn, and whether some have more.
     shown: usize,
     is_open: bool,
+    /// Whether all build rows of the chain that were seen so far have a partner.
+    is_met: bool,
 }
 
 impl Default for Cursor {
@@ -460,6 +476,7 @@ impl Default for Cursor {
             head: 0,
             shown: SHOWN_FIRST,
             is_open: false,
+            is_met: false,
         }
     }
 }
