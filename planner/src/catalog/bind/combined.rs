@@ -5,7 +5,7 @@ use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
 use crate::pg::parse::select;
 use crate::pg::semantics::fields;
-use crate::pg::semantics::resolve::columns::{Common, Given, common, converted, given};
+use crate::pg::semantics::resolve::columns::{Common, Given, VALUES, common, converted, given};
 use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{DFSchema, NullEquality, Result, ScalarValue, internal_err};
@@ -205,7 +205,7 @@ fn rows(values: ast::Values, context: &mut dyn RelationPlannerContext) -> Result
             Ok(given(Some(cell), &field))
         });
         let all = all.collect::<Result<Vec<_>>>()?;
-        let to = common(&all, "VALUES")?;
+        let to = common(&all, VALUES)?;
         if let Some(to) = &to {
             for (cell, own) in rows.iter_mut().filter_map(|row| row.get_mut(at)).zip(&all) {
                 *cell = converted(std::mem::take(cell), own, to)?;

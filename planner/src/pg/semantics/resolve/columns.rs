@@ -23,6 +23,9 @@ use tenon_storage::{ArrayType, SqlType};
 /// The name of the fields of casts to such types: by a cast to one without a name, DataFusion keeps what was said of the value.
 const COMMON: &str = "common";
 
+/// How errors call what is no set operation.
+pub(crate) const VALUES: &str = "VALUES";
+
 /// What one of those that get a type together has.
 #[derive(Clone, Debug)]
 pub(crate) enum Given {
@@ -108,8 +111,10 @@ pub(crate) fn common(all: &[Given], place: &str) -> Result<Option<Common>> {
         // Integers beside oids are such; a record has no literal here.
         let takes = match found {
             None => *of.data_type() != DataType::Null && !of.data_type().is_nested(),
-            // Names of relations are texts here.
-            Some(beside) if *of.data_type() == DataType::UInt32 && beside.is_string() => return Ok(None),
+            // What a query gives as a relation's name is a text here.
+            Some(beside) if *of.data_type() == DataType::UInt32 && beside.is_string() && place != VALUES => {
+                return Ok(None);
+            }
             Some(beside) if *of.data_type() == DataType::UInt32 => {
                 let number = all.iter().all(|own| !matches!(own, Given::Type(own) if !whole(own)));
                 if !number {
