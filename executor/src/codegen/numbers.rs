@@ -91,14 +91,7 @@ impl Translator {
         let (DataType::Decimal128(_, own), DataType::Decimal128(_, 0)) = (&value.data_type, result) else {
             return Err(format!("no device form of {name}({})", value.data_type));
         };
-        let unit = u32::try_from(*own).ok().and_then(|digits| 10i128.checked_pow(digits));
-        let unit = unit.ok_or("a scale beyond 128 bits")?;
-        let bound = value
-            .range
-            .and_then(magnitude)
-            .ok_or("rounding of values of unknown range")?;
-        let bound = bound / unit + 1;
-        let call = format!("units_{name}({}, {})", value.value, c_number(unit));
+        let (call, bound) = in_units(name, value, *own)?;
         self.checked(|_| call.clone(), (-bound, bound), value.null.clone(), result)
     }
 
@@ -170,4 +163,16 @@ impl Translator {
         let number = format!("(i128)(i32)({us} / {DAY_US}ll) * bits_128(1, 0) + (i128)({us} % {DAY_US}ll * 1000)");
         Ok(self.define("i128", number, null, result.clone(), None))
     }
+}
+
+/// A decimal in units of `10^digits` of its own, by a function of the kernels, and how large the result may be.
+pub(super) fn in_units(function: &str, value: &Value, digits: i8) -> Translated<(String, i128)> {
+    let unit = u32::try_from(digits).ok().and_then(|digits| 10i128.checked_pow(digits));
+    let unit = unit.ok_or("a scale beyond 128 bits")?;
+    let bound = value
+        .range
+        .and_then(magnitude)
+        .ok_or("rounding of values of unknown range")?;
+    let call = format!("units_{function}({}, {})", value.value, c_number(unit));
+    Ok((call, bound / unit + 1))
 }

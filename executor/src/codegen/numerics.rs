@@ -15,6 +15,7 @@ use tenon_storage::SqlType;
 use tenon_storage::numeric::{Numeric, compare_key, is_bound};
 use tenon_storage::types::NUMERIC;
 
+use super::numbers::in_units;
 use super::translator::Translator;
 use super::types::{Translated, c_number, is_exact, magnitude, scale};
 use super::value::Value;
@@ -183,15 +184,7 @@ impl Translator {
             let name = scaled.value;
             return self.checked(|cast| format!("{cast}{name}"), range, scaled.null, data_type);
         }
-        let unit = 10i128
-            .checked_pow((after - to) as u32)
-            .ok_or("a scale beyond 128 bits")?;
-        let bound = value
-            .range
-            .and_then(magnitude)
-            .ok_or("rounding of values of unknown range")?;
-        let bound = bound / unit + 1;
-        let call = format!("units_round({}, {})", value.value, c_number(unit));
+        let (call, bound) = in_units("round", &value, after - to)?;
         self.checked(|_| call.clone(), (-bound, bound), value.null, data_type)
     }
 
@@ -218,15 +211,7 @@ impl Translator {
             let shown = Some(format!("(i64){to}"));
             return Ok(Value { shown, ..value });
         }
-        let unit = 10i128
-            .checked_pow((after - to) as u32)
-            .ok_or("a scale beyond 128 bits")?;
-        let bound = value
-            .range
-            .and_then(magnitude)
-            .ok_or("rounding of values of unknown range")?;
-        let bound = bound / unit + 1;
-        let call = format!("units_round({}, {})", value.value, c_number(unit));
+        let (call, bound) = in_units("round", &value, after - to)?;
         let data_type = DataType::Decimal128(38, to);
         Ok(self.define("i128", call, value.null, data_type, Some((-bound, bound))))
     }

@@ -181,6 +181,14 @@ pub struct Function {
     pub options: FunctionOptions,
 }
 
+impl Function {
+    /// Whether a call may give it so many arguments.
+    pub fn takes(&self, given: usize) -> bool {
+        let least = self.arguments.iter().filter(|own| own.default.is_none()).count();
+        (least..=self.arguments.len()).contains(&given)
+    }
+}
+
 /// An argument as it is declared, or a column of the result.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FunctionParameter {

@@ -4,12 +4,9 @@ use super::split;
 use crate::catalog::bind::Binder;
 use crate::pg::names::parts;
 use crate::pg::parse::parse_expression;
-use crate::pg::rewrite::{OF_SEQUENCES, function_name, is_regclass};
+use crate::pg::rewrite::relation_text;
 use crate::pg::walk::VisitMut;
-use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, ObjectNamePart,
-    Value, VisitorMut,
-};
+use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType, Expr, ObjectName, ObjectNamePart, VisitorMut};
 use std::ops::ControlFlow;
 use tenon_storage::quote;
 
@@ -69,10 +66,8 @@ impl Names<'_> {
         }
     }
 
-    fn text(&mut self, expr: &mut Expr) {
-        if let Expr::Value(value) = expr
-            && let Value::SingleQuotedString(text) = &mut value.value
-            && let [schema, name] = split(text).as_slice()
+    fn text(&mut self, text: &mut String) {
+        if let [schema, name] = split(text).as_slice()
             && let names = self.binder.names()
             && let Some(own) = names.find(Some(schema), name)
             && names.find(None, name).is_some_and(|first| first.oid() == own.oid())
@@ -87,21 +82,13 @@ impl VisitorMut for Names<'_> {
     type Break = ();
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Some(text) = relation_text(expr) {
+            self.text(text);
+        }
         match expr {
-            Expr::Cast { expr, data_type, .. } if is_regclass(data_type) => {
-                self.text(expr);
-                // As it is written.
-                *data_type = DataType::Custom(ObjectName::from(vec!["regclass".into()]), Vec::new());
-            }
             Expr::Cast { data_type, .. } => self.data_type(data_type),
             Expr::TypedString(typed) => self.data_type(&mut typed.data_type),
             Expr::Function(call) => {
-                if OF_SEQUENCES.contains(&function_name(call).as_str())
-                    && let FunctionArguments::List(list) = &mut call.args
-                    && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(first))) = list.args.first_mut()
-                {
-                    self.text(first);
-                }
                 self.bare(&mut call.name, |binder, name| {
                     binder.functions_named(name).first().map(|own| own.oid)
                 });

@@ -19,12 +19,8 @@ struct Calls<'a> {
 
 impl Calls<'_> {
     fn call(&mut self, name: &mut ObjectName, given: usize) {
-        let fits = |own: &Function| {
-            let needed = own.arguments.iter().filter(|own| own.default.is_none()).count();
-            (needed..=own.arguments.len()).contains(&given)
-        };
         let mut meant = self.binder.functions_named(name);
-        meant.retain(|own| fits(own));
+        meant.retain(|own| own.takes(given));
         if !meant.iter().any(|own| own.oid == self.before.oid) {
             return;
         }

@@ -4,11 +4,11 @@
 use super::function_texts::written;
 use crate::catalog::bind::{Binder, fold, parsed_type};
 use crate::catalog::system::shipped_arguments;
-use crate::pg::rewrite::{OF_SEQUENCES, function_name, is_regclass};
+use crate::pg::rewrite::{is_regclass, relation_text};
 use crate::pg::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::{
-    DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, Select,
-    SelectItem, SelectItemQualifiedWildcardKind, TableAlias, TableFactor, Value, VisitorMut,
+    DataType, Expr, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, TableAlias, TableFactor, VisitorMut,
 };
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -48,10 +48,8 @@ impl Qualifier<'_> {
     }
 
     /// A name in a string: `nextval('s')`.
-    fn text(&self, expr: &mut Expr) {
-        if let Expr::Value(value) = expr
-            && let Value::SingleQuotedString(text) = &mut value.value
-            && text.parse::<u32>().is_err()
+    fn text(&self, text: &mut String) {
+        if text.parse::<u32>().is_err()
             && let Ok(found) = self.binder.names().textual(text)
         {
             *text = format!("{}.{}", written(found.schema_name()), written(found.name()));
@@ -76,21 +74,15 @@ impl VisitorMut for Qualifier<'_> {
     type Break = ();
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Some(text) = relation_text(expr) {
+            self.text(text);
+        }
         match expr {
-            Expr::Cast { expr, data_type, .. } if is_regclass(data_type) => self.text(expr),
-            Expr::Cast { data_type, .. } => self.data_type(data_type),
+            Expr::Cast { data_type, .. } if !is_regclass(data_type) => self.data_type(data_type),
             Expr::TypedString(typed) => self.data_type(&mut typed.data_type),
             Expr::Function(call) => {
-                let of_sequence = OF_SEQUENCES.contains(&function_name(call).as_str());
-                let given = match &mut call.args {
-                    FunctionArguments::List(list) => {
-                        if let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(first))) = list.args.first_mut()
-                            && of_sequence
-                        {
-                            self.text(first);
-                        }
-                        list.args.len()
-                    }
+                let given = match &call.args {
+                    FunctionArguments::List(list) => list.args.len(),
                     _ => 0,
                 };
                 self.function(&mut call.name, given);

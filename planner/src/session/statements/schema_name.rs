@@ -9,11 +9,11 @@ use crate::catalog::system::split;
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::outcome::Outcome;
 use crate::pg::parse::definition::TypeChange;
-use crate::pg::rewrite::{OF_SEQUENCES, function_name, is_regclass};
+use crate::pg::rewrite::relation_text;
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
-    ObjectNamePart, Select, SelectItem, SelectItemQualifiedWildcardKind, TableFactor, Value, VisitorMut,
+    ArrayElemTypeDef, DataType, Expr, ObjectName, ObjectNamePart, Select, SelectItem, SelectItemQualifiedWildcardKind,
+    TableFactor, VisitorMut,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -63,11 +63,7 @@ impl Names<'_> {
     }
 
     /// The text of a relation's name.
-    fn text(&mut self, expr: &mut Expr) {
-        let Expr::Value(value) = expr else { return };
-        let Value::SingleQuotedString(text) = &mut value.value else {
-            return;
-        };
+    fn text(&mut self, text: &mut String) {
         if let [schema, name] = split(text).as_slice()
             && schema == self.from
             && self.of_type.is_none()
@@ -103,6 +99,9 @@ impl VisitorMut for Names<'_> {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Some(text) = relation_text(expr) {
+            self.text(text);
+        }
         match expr {
             Expr::CompoundIdentifier(parts)
                 if parts.len() > 2 && fold(&parts[0]) == self.from && self.of_type.is_none() =>
@@ -110,22 +109,9 @@ impl VisitorMut for Names<'_> {
                 parts[0] = written(self.to);
                 self.changed = true;
             }
-            Expr::Cast { expr, data_type, .. } if is_regclass(data_type) => {
-                self.text(expr);
-                // As `pg_get_expr` has it.
-                *data_type = DataType::Custom(ObjectName::from(vec![Ident::new("regclass")]), Vec::new());
-            }
             Expr::Cast { data_type, .. } => self.data_type(data_type),
             Expr::TypedString(typed) => self.data_type(&mut typed.data_type),
-            Expr::Function(call) => {
-                self.name(&mut call.name);
-                if OF_SEQUENCES.contains(&function_name(call).as_str())
-                    && let FunctionArguments::List(list) = &mut call.args
-                    && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(first))) = list.args.first_mut()
-                {
-                    self.text(first);
-                }
-            }
+            Expr::Function(call) => self.name(&mut call.name),
             _ => {}
         }
         ControlFlow::Continue(())

@@ -6,12 +6,10 @@ use crate::catalog::bind::Target;
 use crate::catalog::system::split;
 use crate::pg::error::Result;
 use crate::pg::parse::{parse_expression, parse_query};
-use crate::pg::rewrite::{OF_SEQUENCES, function_name, is_regclass};
+use crate::pg::rewrite::relation_text;
 use crate::pg::walk::VisitMut;
 use crate::session::Session;
-use datafusion::sql::sqlparser::ast::{
-    DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Value, VisitorMut,
-};
+use datafusion::sql::sqlparser::ast::{Expr, VisitorMut};
 use std::ops::ControlFlow;
 use tenon_storage::{Domain, Object};
 
@@ -26,11 +24,7 @@ struct Names<'a> {
 }
 
 impl Names<'_> {
-    fn text(&mut self, expr: &mut Expr) {
-        let Expr::Value(value) = expr else { return };
-        let Value::SingleQuotedString(text) = &mut value.value else {
-            return;
-        };
+    fn text(&mut self, text: &mut String) {
         let binder = self.session.binder();
         let found = binder.names().textual(text).ok();
         let found = found.or_else(|| match split(text).as_slice() {
@@ -48,20 +42,8 @@ impl VisitorMut for Names<'_> {
     type Break = ();
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        match expr {
-            Expr::Cast { expr, data_type, .. } if is_regclass(data_type) => {
-                self.text(expr);
-                // As `pg_get_expr` has it.
-                *data_type = DataType::Custom(ObjectName::from(vec![Ident::new("regclass")]), Vec::new());
-            }
-            Expr::Function(call) if OF_SEQUENCES.contains(&function_name(call).as_str()) => {
-                if let FunctionArguments::List(list) = &mut call.args
-                    && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(first))) = list.args.first_mut()
-                {
-                    self.text(first);
-                }
-            }
-            _ => {}
+        if let Some(text) = relation_text(expr) {
+            self.text(text);
         }
         ControlFlow::Continue(())
     }

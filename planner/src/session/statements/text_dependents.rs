@@ -285,10 +285,7 @@ impl Finder<'_> {
             return false;
         }
         let mut fitting = self.binder.functions_named(name);
-        fitting.retain(|own| {
-            let needed = own.arguments.iter().filter(|own| own.default.is_none()).count();
-            (needed..=own.arguments.len()).contains(&given)
-        });
+        fitting.retain(|own| own.takes(given));
         matches!(fitting.as_slice(), [only] if only.oid == of.oid)
     }
 }

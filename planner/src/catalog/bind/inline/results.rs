@@ -46,10 +46,7 @@ impl Binder {
             _ => 0,
         };
         let named = self.functions_named(&call.name);
-        let fits = |own: &&Arc<Function>| {
-            let least = own.arguments.iter().filter(|own| own.default.is_none()).count();
-            is_variadic(own) || (least..=own.arguments.len()).contains(&given)
-        };
+        let fits = |own: &&Arc<Function>| is_variadic(own) || own.takes(given);
         let mut fitting = named.iter().filter(fits);
         let first = self.row_type_of(fitting.next()?)?;
         let same = |own: &Arc<Function>| self.row_type_of(own).is_some_and(|rows| rows.columns == first.columns);
