@@ -97,12 +97,12 @@ impl Local {
         let mut aggregates = vec![];
         for (aggregate, filter) in spec.aggregates.iter().zip(&spec.filters) {
             let own = match filter {
-                None => OwnAggregate::of(aggregate, &spec.input_schema, &mut accumulators)?,
-                Some(_) => None,
+                None if !aggregate.is_distinct() => OwnAggregate::of(aggregate, &spec.input_schema, &mut accumulators)?,
+                _ => None,
             };
             aggregates.push(match own {
                 Some(own) => Aggregate::Own(own),
-                None => Aggregate::Foreign(aggregate.create_groups_accumulator()?),
+                None => Aggregate::Foreign(spec.accumulator(aggregate)?),
             });
         }
         let keys = (!spec.keys.is_empty()).then(|| spec.group_keys(small));

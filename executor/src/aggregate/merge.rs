@@ -77,7 +77,7 @@ pub fn merge(
     let accumulators = spec
         .aggregates
         .iter()
-        .map(|a| a.create_groups_accumulator())
+        .map(|aggregate| spec.accumulator(aggregate))
         .collect::<Result<Vec<_>>>();
     let mut accumulators = accumulators?;
     let mut numbers = vec![];

@@ -75,7 +75,7 @@ async fn put_together(
     }
     let nullable = own.iter().any(|at| spec.schema.field(*at).is_nullable());
     let mut table = (!own.is_empty()).then(|| GroupKeys::new(&types, nullable, false));
-    let accumulators = spec.aggregates.iter().map(|one| one.create_groups_accumulator());
+    let accumulators = spec.aggregates.iter().map(|one| spec.accumulator(one));
     let mut accumulators = accumulators.collect::<Result<Vec<_>>>()?;
     let mut numbers = vec![];
     // Never more than the finer groups, and where tables double.

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::Result;
+use datafusion::logical_expr::GroupsAccumulator;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_plan::PhysicalExpr;
 
+use super::distinct::{Distinct, is_supported_distinct};
 use super::keys::{GroupKeys, is_supported};
 use crate::keys::is_integer_key;
 
@@ -55,8 +58,23 @@ impl GroupSpec {
             && self
                 .aggregates
                 .iter()
-                .all(|a| gathers_rows(a) || !a.is_distinct() && a.order_bys().is_empty())
-            && self.aggregates.iter().all(|a| a.groups_accumulator_supported())
+                .all(|aggregate| self.is_supported_aggregate(aggregate))
+    }
+
+    fn is_supported_aggregate(&self, aggregate: &AggregateFunctionExpr) -> bool {
+        let in_order = gathers_rows(aggregate);
+        match aggregate.is_distinct() && !in_order {
+            true => is_supported_distinct(aggregate, &self.input_schema),
+            false => (in_order || aggregate.order_bys().is_empty()) && aggregate.groups_accumulator_supported(),
+        }
+    }
+
+    /// What gathers the values of one of the aggregates by group.
+    pub(super) fn accumulator(&self, aggregate: &AggregateFunctionExpr) -> Result<Box<dyn GroupsAccumulator>> {
+        match aggregate.is_distinct() && !gathers_rows(aggregate) {
+            true => Ok(Box::new(Distinct::new(aggregate, &self.input_schema)?)),
+            false => aggregate.create_groups_accumulator(),
+        }
     }
 
     /// Groups of the set of all keys are gathered first, and the others' made of them: without that set, they might be many

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 
-use crate::aggregate::GroupSpec;
+use crate::aggregate::{GroupSpec, of_all_values};
 use crate::codegen::Translated;
 
 /// What is grouped, of which input, and which aggregates take each value once.
@@ -54,11 +54,7 @@ impl<'p> Steps<'p> {
     pub fn of(plan: &'p Arc<dyn ExecutionPlan>) -> Option<Translated<Self>> {
         let first = first_step(plan)?;
         let aggregates = first.aggr_expr().iter().map(|own| match own.is_distinct() {
-            true => AggregateExprBuilder::new(Arc::new(own.fun().clone()), own.expressions())
-                .schema(first.input().schema())
-                .alias(own.name())
-                .build()
-                .map(Arc::new),
+            true => of_all_values(own, &first.input().schema()),
             false => Ok(Arc::clone(own)),
         });
         let aggregates = match aggregates.collect::<datafusion::common::Result<Vec<_>>>() {

@@ -1,17 +1,22 @@
 //! A scalar subquery's only row. As an aggregate, so that correlated subqueries become joins: `single_row(x)` keeps a
 //! value and counts, and `only_row` of that gives the value or fails with 21000, in the rows that ask for it.
 
+use super::collect::{GroupedRows, Order};
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
-use datafusion::arrow::array::{Array, ArrayData, ArrayRef, AsArray, Int64Array, StructArray, make_array};
+use datafusion::arrow::array::{
+    Array, ArrayData, ArrayRef, AsArray, BooleanArray, Int64Array, StructArray, UInt32Array, make_array,
+};
+use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Int64Type};
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::format_state_name;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, EmitTo, Expr, GroupsAccumulator, ReturnFieldArgs,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+use std::slice;
 use std::sync::{Arc, LazyLock};
 use tenon_storage::EnumType;
 
@@ -156,6 +161,19 @@ impl AggregateUDFImpl for SingleRow {
         ])
     }
 
+    fn groups_accumulator_supported(&self, _: AccumulatorArgs) -> bool {
+        true
+    }
+
+    fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+        let field = args.expr_fields[0].clone();
+        Ok(Box::new(Singles {
+            rows: vec![],
+            firsts: GroupedRows::new(vec![field.data_type().clone()], Order::default()),
+            field,
+        }))
+    }
+
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         let field = args.expr_fields[0].clone();
         Ok(Box::new(Single {
@@ -205,6 +223,93 @@ impl Accumulator for Single {
             self.rows += rows;
         }
         Ok(())
+    }
+}
+
+fn counts(filter: Option<&BooleanArray>, row: usize) -> bool {
+    filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
+}
+
+/// The same of all groups.
+struct Singles {
+    rows: Vec<i64>,
+    /// The first row of each group.
+    firsts: GroupedRows,
+    field: FieldRef,
+}
+
+impl Singles {
+    fn add(&mut self, values: &ArrayRef, groups: &[usize], rows: impl Fn(usize) -> i64, total: usize) -> Result<()> {
+        self.rows.resize(total.max(self.rows.len()), 0);
+        let mut firsts = Vec::new();
+        for (row, group) in groups.iter().enumerate() {
+            let known = &mut self.rows[*group];
+            let own = rows(row);
+            if *known == 0 && own > 0 {
+                firsts.push((*group as u32, row as u32));
+            }
+            *known += own;
+        }
+        self.firsts.add_picked(slice::from_ref(values), firsts, total)
+    }
+
+    /// The counts and the values, NULL of groups without rows.
+    fn take(&mut self, emit_to: EmitTo) -> Result<(Int64Array, ArrayRef)> {
+        let rows = emit_to.take_needed(&mut self.rows);
+        let firsts = self.firsts.gather(rows.len(), false)?;
+        match emit_to {
+            EmitTo::All => self.firsts.clear(),
+            EmitTo::First(groups) => self.firsts.forget(groups)?,
+        }
+        let value = match firsts.columns[0].len() == rows.len() {
+            true => firsts.columns[0].clone(),
+            false => {
+                let places = firsts
+                    .offsets
+                    .windows(2)
+                    .map(|ends| (ends[0] < ends[1]).then_some(ends[0] as u32));
+                take(&firsts.columns[0], &places.collect::<UInt32Array>(), None)?
+            }
+        };
+        Ok((rows.into(), value))
+    }
+}
+
+impl GroupsAccumulator for Singles {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        total: usize,
+    ) -> Result<()> {
+        self.add(&values[0], groups, |row| i64::from(counts(filter, row)), total)
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
+        let rows = states[0].as_primitive::<Int64Type>();
+        let counts = |row| if rows.is_valid(row) { rows.value(row) } else { 0 };
+        self.add(&states[1], groups, counts, total)
+    }
+
+    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
+        let (rows, value) = self.take(emit_to)?;
+        let kept = StructArray::try_new(kept(&self.field), vec![Arc::new(rows), value], None)?;
+        Ok(Arc::new(kept))
+    }
+
+    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
+        let (rows, value) = self.take(emit_to)?;
+        Ok(vec![Arc::new(rows), value])
+    }
+
+    fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
+        let counts = (0..values[0].len()).map(|row| i64::from(counts(filter, row)));
+        Ok(vec![Arc::new(Int64Array::from_iter_values(counts)), values[0].clone()])
+    }
+
+    fn size(&self) -> usize {
+        self.rows.capacity() * size_of::<i64>() + self.firsts.bytes()
     }
 }
 

@@ -23,7 +23,7 @@ use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_na
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, Signature, Volatility};
 use datafusion::physical_expr::expressions::Literal;
 use groups::{Groups, One, Outcome, state_type};
-use rows::Order;
+pub(super) use rows::{GroupedRows, Order};
 use std::sync::Arc;
 
 const INVALID_COLUMN_REFERENCE: SqlState = SqlState("42P10");

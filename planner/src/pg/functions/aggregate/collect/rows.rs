@@ -30,7 +30,7 @@ const DISTINCT_ROWS_MIN: usize = 64 * 1024;
 const CODED_BYTES: usize = size_of::<(u64, u32)>() * 3 / 2;
 
 #[derive(Debug)]
-pub(super) struct GroupedRows {
+pub(in crate::pg::functions::aggregate) struct GroupedRows {
     order: Order,
     /// Of the value and the sort keys.
     types: Vec<DataType>,
@@ -47,8 +47,8 @@ pub(super) struct GroupedRows {
     distinct_at: usize,
 }
 
-#[derive(Debug, Clone)]
-pub(super) struct Order {
+#[derive(Debug, Clone, Default)]
+pub(in crate::pg::functions::aggregate) struct Order {
     /// Of each sort key. With DISTINCT, of the value itself.
     pub keys: Vec<SortOptions>,
     pub distinct: bool,
@@ -101,7 +101,7 @@ fn gathered_bytes(column: &ArrayRef) -> usize {
 }
 
 /// All rows of some groups, group by group.
-pub(super) struct Gathered {
+pub(in crate::pg::functions::aggregate) struct Gathered {
     /// The value and, if asked for, the sort keys.
     pub columns: Vec<ArrayRef>,
     /// Where each group begins, and where the last one ends.
@@ -143,6 +143,11 @@ impl GroupedRows {
             false => Batch::compacted(columns, entries)?,
         };
         self.push(batch, total)
+    }
+
+    /// Keeps the rows of new input that `entries` name with their groups.
+    pub fn add_picked(&mut self, columns: &[ArrayRef], entries: Vec<(u32, u32)>, total: usize) -> Result<()> {
+        self.push(Batch::picked(columns, entries)?, total)
     }
 
     /// Keeps rows that come as they are, of groups that `entries` tell: what other accumulators have gathered.
