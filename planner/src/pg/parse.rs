@@ -334,8 +334,8 @@ fn take_on_commit(tokens: &mut Vec<TokenWithSpan>, words: &[String]) -> Option<a
 fn drop_unlogged(tokens: &mut Vec<TokenWithSpan>, words: &[String]) {
     let is_it =
         words.first().is_some_and(|first| first == "CREATE") && words.get(1).is_some_and(|second| second == "UNLOGGED");
-    let unlogged = |token: &TokenWithSpan| token.token.to_string().eq_ignore_ascii_case("unlogged");
-    if let Some(at) = tokens.iter().position(unlogged).filter(|_| is_it) {
+    let unlogged = |token: &TokenWithSpan| is_word(token, "unlogged");
+    if is_it && let Some(at) = tokens.iter().position(unlogged) {
         tokens.remove(at);
     }
 }

@@ -11,8 +11,8 @@ use super::row_locks::Found;
 use super::updatable::{self, Through, Use};
 use super::upsert::Upsert;
 use super::{
-    Description, conflict, defaults, moments, parameters, permitted, query, returned_addresses, returning, row_cells,
-    select, table_locks, value_rows,
+    Description, conflict, defaults, literal_rows, moments, parameters, permitted, query, returned_addresses,
+    returning, row_cells, select, table_locks, value_rows,
 };
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
@@ -241,8 +241,14 @@ fn source_plan(
     types: &[u32],
 ) -> Result<(LogicalPlan, Vec<FieldRef>)> {
     let definition = resolved.table.definition();
-    let mut source = source.clone();
     let mut targets: Vec<Option<usize>> = resolved.targets.iter().copied().map(Some).collect();
+    if types.is_empty()
+        && let Some(plan) = literal_rows(binder, resolved, source)?
+    {
+        targets.truncate(plan.schema().fields().len());
+        return Ok((projected(binder, definition, plan, &targets)?, Vec::new()));
+    }
+    let mut source = source.clone();
     if let SetExpr::Values(values) = source.body.as_mut() {
         let width = values.rows.first().map_or(0, |row| row.content.len());
         if values.rows.iter().any(|row| row.content.len() != width) {
@@ -333,6 +339,33 @@ fn source_plan(
             };
         }
     }
+    Ok((projected(binder, definition, plan, &targets)?, params))
+}
+
+/// The plan of rows of plain literals, where they are no planner's matter.
+fn literal_rows(binder: &Binder, resolved: &Resolved, source: &ast::Query) -> Result<Option<LogicalPlan>> {
+    let SetExpr::Values(values) = source.body.as_ref() else {
+        return Ok(None);
+    };
+    let width = values.rows.first().map_or(0, |row| row.content.len());
+    let columns = resolved.columns();
+    let columns = columns.get(..width).unwrap_or_default();
+    let takes_all = columns
+        .iter()
+        .all(|column| matches!(resolved.takes(column, false), Ok(true)));
+    match resolved.fields.is_none() && resolved.check_width(width).is_ok() && takes_all {
+        true => literal_rows::plan(binder, source, columns),
+        false => Ok(None),
+    }
+}
+
+/// The table's columns in order, of the rows that give `targets`.
+fn projected(
+    binder: &Binder,
+    definition: &TableDefinition,
+    plan: LogicalPlan,
+    targets: &[Option<usize>],
+) -> Result<LogicalPlan> {
     let columns = plan.schema().columns();
     let mut exprs = Vec::with_capacity(definition.columns.len());
     for (at, column) in definition.columns.iter().enumerate() {
@@ -350,7 +383,7 @@ fn source_plan(
         .project(exprs)
         .and_then(LogicalPlanBuilder::build)
         .map_err(|error| from_datafusion(&error))?;
-    Ok((defaults::generate(binder, definition, plan, 0)?, params))
+    defaults::generate(binder, definition, plan, 0)
 }
 
 impl Resolved {
@@ -495,22 +528,26 @@ fn unlimited_items(of: ArrayType) -> SqlType {
 
 /// A value as its column stores it.
 pub(super) fn assigned(expr: Expr, column: &ColumnDef) -> Expr {
+    let field = Arc::new(assigned_type(column.sql_type).field("", true));
+    Expr::Cast(Cast::new_from_field(Box::new(expr), field))
+}
+
+/// The type that values of a column of this type are made before they are written.
+pub(super) fn assigned_type(of: SqlType) -> SqlType {
     // Lengths are checked when the row is written: a cast would cut the string instead.
-    let target = match column.sql_type {
+    match of {
         // Blanks at the end stay.
-        SqlType::Json | SqlType::Jsonb | SqlType::Bpchar => column.sql_type,
+        SqlType::Json | SqlType::Jsonb | SqlType::Bpchar => of,
         of if of.is_string() => SqlType::Text,
         of if of.is_bits() => of.unlimited(),
-        SqlType::Composite(_) => row_cells::unlimited(column.sql_type),
-        SqlType::Array(of) if matches!(of.element(), SqlType::Composite(_)) => row_cells::unlimited(column.sql_type),
+        SqlType::Composite(_) => row_cells::unlimited(of),
+        SqlType::Array(items) if matches!(items.element(), SqlType::Composite(_)) => row_cells::unlimited(of),
         SqlType::Array(of) if of.element().is_bits() => unlimited_items(of),
         SqlType::Array(of) if of.element().is_limited_string() => {
             (0..of.dimensions()).fold(SqlType::Text, |of, _| SqlType::Array(ArrayType::of_items(of)))
         }
         of => of,
-    };
-    let field = Arc::new(target.field("", true));
-    Expr::Cast(Cast::new_from_field(Box::new(expr), field))
+    }
 }
 
 /// The plan of the rows to insert, for parameters of the declared types.

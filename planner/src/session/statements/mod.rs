@@ -36,6 +36,7 @@ mod kept_checks;
 mod kept_setting;
 mod keys;
 mod like;
+mod literal_rows;
 mod materialized;
 mod membership;
 mod merge;
