@@ -142,11 +142,18 @@ pub(super) fn describe(session: &mut Session, insert: &Insert, types: &[u32]) ->
     let (mut plan, mut params) = match &insert.source {
         Some(source) => {
             let declared = types_of_values(&resolved, source, types)?;
-            let (plan, params) = source_plan(&binder, &resolved, source, &declared)?;
-            let count = params.len().max(returned.count);
-            let (plan, reusable) = moments::opened(&binder, plan, count)?;
-            let reusable = resolved.view.is_none() && reusable;
-            (reusable.then(|| (binder.snapshot.clone(), plan)), params)
+            let columns = resolved.plain_columns(source);
+            let plain = columns.map(|columns| literal_rows::described(&binder, source, &columns, &declared));
+            match plain.transpose()?.flatten() {
+                Some(params) => (None, params),
+                None => {
+                    let (plan, params) = source_plan(&binder, &resolved, source, &declared)?;
+                    let count = params.len().max(returned.count);
+                    let (plan, reusable) = moments::opened(&binder, plan, count)?;
+                    let reusable = resolved.view.is_none() && reusable;
+                    (reusable.then(|| (binder.snapshot.clone(), plan)), params)
+                }
+            }
         }
         None => (None, Vec::new()),
     };
@@ -243,10 +250,9 @@ fn source_plan(
     let definition = resolved.table.definition();
     let mut targets: Vec<Option<usize>> = resolved.targets.iter().copied().map(Some).collect();
     if types.is_empty()
-        && let Some(plan) = literal_rows(binder, resolved, source)?
+        && let Some(plan) = literal_rows(binder, resolved, source, (&[], &[]))?
     {
-        targets.truncate(plan.schema().fields().len());
-        return Ok((projected(binder, definition, plan, &targets)?, Vec::new()));
+        return Ok((plan, Vec::new()));
     }
     let mut source = source.clone();
     if let SetExpr::Values(values) = source.body.as_mut() {
@@ -342,21 +348,21 @@ fn source_plan(
     Ok((projected(binder, definition, plan, &targets)?, params))
 }
 
-/// The plan of rows of plain literals, where they are no planner's matter.
-fn literal_rows(binder: &Binder, resolved: &Resolved, source: &ast::Query) -> Result<Option<LogicalPlan>> {
-    let SetExpr::Values(values) = source.body.as_ref() else {
+/// The plan of rows of plain literals, or of parameters with these values; None: they are to be planned.
+fn literal_rows(
+    binder: &Binder,
+    resolved: &Resolved,
+    source: &ast::Query,
+    params: (&[FieldRef], &[ScalarValue]),
+) -> Result<Option<LogicalPlan>> {
+    let Some(columns) = resolved.plain_columns(source) else {
         return Ok(None);
     };
-    let width = values.rows.first().map_or(0, |row| row.content.len());
-    let columns = resolved.columns();
-    let columns = columns.get(..width).unwrap_or_default();
-    let takes_all = columns
-        .iter()
-        .all(|column| matches!(resolved.takes(column, false), Ok(true)));
-    match resolved.fields.is_none() && resolved.check_width(width).is_ok() && takes_all {
-        true => literal_rows::plan(binder, source, columns),
-        false => Ok(None),
-    }
+    let Some(plan) = literal_rows::plan(binder, source, &columns, params)? else {
+        return Ok(None);
+    };
+    let targets: Vec<Option<usize>> = resolved.targets.iter().take(columns.len()).copied().map(Some).collect();
+    projected(binder, resolved.table.definition(), plan, &targets).map(Some)
 }
 
 /// The table's columns in order, of the rows that give `targets`.
@@ -411,6 +417,20 @@ impl Resolved {
     fn columns(&self) -> Vec<&ColumnDef> {
         let columns = &self.table.definition().columns;
         self.targets.iter().map(|at| &columns[*at]).collect()
+    }
+
+    /// The columns that get the values of VALUES as they are given; None where that is not all, or they are too many.
+    fn plain_columns(&self, source: &ast::Query) -> Option<Vec<&ColumnDef>> {
+        let SetExpr::Values(values) = source.body.as_ref() else {
+            return None;
+        };
+        let width = values.rows.first().map_or(0, |row| row.content.len());
+        let mut columns = self.columns();
+        columns.truncate(width);
+        let takes_all = columns
+            .iter()
+            .all(|column| matches!(self.takes(column, false), Ok(true)));
+        (self.fields.is_none() && self.check_width(width).is_ok() && takes_all).then_some(columns)
     }
 
     /// Which of the given values a column of the table gets.
@@ -761,6 +781,12 @@ fn rows(
     let keeps = resolved.view.is_none() && prepared.is_insert(insert);
     if keeps && let Some(kept) = query::found(session, prepared, params) {
         return StatementInput::of_kept(session, prepared, &kept, params);
+    }
+    let given = (&prepared.param_fields[..], params);
+    if let (false, Some(source)) = (params.is_empty(), &insert.source)
+        && let Some(plan) = literal_rows(binder, resolved, source, given)?
+    {
+        return query::source(session, prepared, plan, None, &[]).map(StatementInput::Source);
     }
     let (plan, reusable) = match (described, &insert.source) {
         (Some((state, plan)), Some(_)) if keeps && Arc::ptr_eq(&state, &binder.snapshot) => (plan, true),

@@ -1,55 +1,59 @@
-//! INSERT ... VALUES of several rows of plain literals: read column by column, as COPY reads its fields, where a plan with
-//! an expression for each of them would take ten times as long.
+//! INSERT ... VALUES of several rows of plain literals, or of many parameters: read column by column, as COPY reads its
+//! fields, where a plan with an expression for each of them would take ten times as long.
 //!
-//! What is no plain literal, or none of its column's kind, is left to the planner, and so are literals that cannot be
+//! What is no plain literal or parameter, or none of its column's kind, is left to the planner, and so are literals that cannot be
 //! read: it has the words for errors.
 
-use super::insert::assigned_type;
+use super::insert::{assigned_type, check_assignable};
+use super::parameters::{declared, index};
 use crate::catalog::bind::Binder;
 use crate::pg::error::Result;
 use crate::pg::errors::{from_arrow, from_datafusion};
-use datafusion::arrow::array::RecordBatch;
+use crate::pg::types::planner::field_of;
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::datatypes::{FieldRef, Schema};
+use datafusion::common::ScalarValue;
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
-use datafusion::sql::sqlparser::ast::{self, SetExpr, UnaryOperator, Value};
+use datafusion::sql::sqlparser::ast::{self, CastKind, SetExpr, UnaryOperator, Value};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use tenon_storage::datetime::Conventions;
 use tenon_storage::parse::parse_column_by;
 use tenon_storage::{ColumnDef, SqlType};
 
 /// Fewer rows are planned: their statement may keep its plan.
 const ROWS_MIN: usize = 2;
+/// Fewer parameters, likewise.
+const PARAMETERS_MIN: usize = 64;
 
 /// A plan of the rows, which have a value for each of `columns`. None: they are the planner's.
-pub(super) fn plan(binder: &Binder, source: &ast::Query, columns: &[&ColumnDef]) -> Result<Option<LogicalPlan>> {
-    let SetExpr::Values(values) = source.body.as_ref() else {
+pub(super) fn plan(
+    binder: &Binder,
+    source: &ast::Query,
+    columns: &[&ColumnDef],
+    (declared, params): (&[FieldRef], &[ScalarValue]),
+) -> Result<Option<LogicalPlan>> {
+    let rows = rows(source, columns.len()).filter(|_| params.is_empty() || params.len() >= PARAMETERS_MIN);
+    let Some(rows) = rows else {
         return Ok(None);
     };
-    let is_bare = source.with.is_none()
-        && source.order_by.is_none()
-        && source.limit_clause.is_none()
-        && source.fetch.is_none()
-        && source.locks.is_empty();
-    let as_wide = |row: &ast::Parens<Vec<ast::Expr>>| row.content.len() == columns.len();
-    if !is_bare || values.rows.len() < ROWS_MIN || columns.is_empty() || !values.rows.iter().all(as_wide) {
-        return Ok(None);
-    }
     let conventions = binder.facts.settings.conventions(None);
     let mut arrays = Vec::with_capacity(columns.len());
     let mut fields: Vec<FieldRef> = Vec::with_capacity(columns.len());
     for (at, column) in columns.iter().enumerate() {
-        let of = assigned_type(column.sql_type);
-        let texts = values.rows.iter().map(|row| text(&row.content[at], of));
-        let Some(texts) = texts.collect::<Option<Vec<_>>>() else {
+        let cells = rows.iter().map(|row| &row.content[at]);
+        let given = match params.is_empty() {
+            true => literals(cells, assigned_type(column.sql_type), &conventions),
+            false => parameters(cells, declared, params),
+        };
+        let Some((of, array)) = given else {
             return Ok(None);
         };
-        match parse_column_by(of, texts.iter().map(Option::as_deref), &conventions) {
-            Ok(array) => arrays.push(array),
-            Err(_) => return Ok(None),
-        }
+        check_assignable(array.data_type(), column)?;
         fields.push(Arc::new(of.field(&format!("column{}", at + 1), true)));
+        arrays.push(array);
     }
     let schema = Arc::new(Schema::new(fields));
     let batch = RecordBatch::try_new(schema.clone(), arrays).map_err(|error| from_arrow(&error))?;
@@ -61,6 +65,150 @@ pub(super) fn plan(binder: &Binder, source: &ast::Query, columns: &[&ColumnDef])
         .and_then(LogicalPlanBuilder::build)
         .map_err(|error| from_datafusion(&error))?;
     Ok(Some(plan))
+}
+
+/// The rows of VALUES that nothing stands beside, all of them of this width.
+fn rows(source: &ast::Query, width: usize) -> Option<&[ast::Parens<Vec<ast::Expr>>]> {
+    let SetExpr::Values(values) = source.body.as_ref() else {
+        return None;
+    };
+    let is_bare = source.with.is_none()
+        && source.order_by.is_none()
+        && source.limit_clause.is_none()
+        && source.fetch.is_none()
+        && source.locks.is_empty();
+    let as_wide = values.rows.iter().all(|row| row.content.len() == width);
+    (is_bare && width > 0 && as_wide && values.rows.len() >= ROWS_MIN).then_some(&values.rows)
+}
+
+fn literals<'a>(
+    cells: impl Iterator<Item = &'a ast::Expr>,
+    of: SqlType,
+    conventions: &Conventions,
+) -> Option<(SqlType, ArrayRef)> {
+    let texts = cells.map(|cell| text(cell, of)).collect::<Option<Vec<_>>>()?;
+    let array = parse_column_by(of, texts.iter().map(Option::as_deref), conventions).ok()?;
+    Some((of, array))
+}
+
+/// Parameters that stand alone, or whose casts change nothing, in one type for all.
+fn parameters<'a>(
+    cells: impl Iterator<Item = &'a ast::Expr>,
+    declared: &[FieldRef],
+    params: &[ScalarValue],
+) -> Option<(SqlType, ArrayRef)> {
+    let mut first = None;
+    let mut all: Option<SqlType> = None;
+    let mut values = Vec::new();
+    for cell in cells {
+        let (at, cast) = parameter(cell)?;
+        let of = simple(declared.get(at)?, cast)?;
+        let value = params.get(at)?;
+        if !value.is_null() {
+            all = Some(all.map_or(Some(of), |all| together(all, of))?);
+        }
+        first.get_or_insert(of);
+        values.push(value);
+    }
+    let of = all.or(first)?;
+    let wanted = of.data_type();
+    let values = values.into_iter().map(|value| match value {
+        null if null.is_null() => ScalarValue::try_from(&wanted).ok(),
+        value if value.data_type() == wanted => Some(value.clone()),
+        value => value.cast_to(&wanted).ok(),
+    });
+    let values = values.collect::<Option<Vec<_>>>()?;
+    Some((of, ScalarValue::iter_to_array(values).ok()?))
+}
+
+/// The type of a parameter's values as a cast leaves them, where it changes none.
+fn simple(declared: &FieldRef, cast: Option<SqlType>) -> Option<SqlType> {
+    let of = SqlType::from_field(declared).filter(|of| is_simple(*of))?;
+    match cast {
+        Some(cast) => together(of, cast).filter(|both| *both == cast && is_simple(cast)),
+        None => Some(of),
+    }
+}
+
+/// The type of which values of both are, unchanged: drivers send each integer as the narrowest that holds it.
+fn together(a: SqlType, b: SqlType) -> Option<SqlType> {
+    use SqlType::{Int2, Int4, Int8, Text, Varchar};
+    match (a, b) {
+        _ if a == b => Some(a),
+        (Int8, Int2 | Int4) | (Int2 | Int4, Int8) => Some(Int8),
+        (Int2, Int4) | (Int4, Int2) => Some(Int4),
+        (Text, Varchar) | (Varchar, Text) => Some(b),
+        _ => None,
+    }
+}
+
+/// A parameter's place, and the type that it is cast to.
+fn parameter(cell: &ast::Expr) -> Option<(usize, Option<SqlType>)> {
+    match cell {
+        ast::Expr::Value(value) => match &value.value {
+            Value::Placeholder(id) => Some((index(id)?, None)),
+            _ => None,
+        },
+        ast::Expr::Cast {
+            kind: CastKind::DoubleColon | CastKind::Cast,
+            expr,
+            data_type,
+            format: None,
+            ..
+        } => match parameter(expr)? {
+            (at, None) => Some((at, Some(SqlType::from_field(&field_of(data_type).ok()?)?))),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Types without limits, whose values a cast to them leaves as they are.
+fn is_simple(of: SqlType) -> bool {
+    use SqlType::*;
+    matches!(
+        of,
+        Bool | Int2 | Int4 | Int8 | Float4 | Float8 | Numeric | Text | Varchar | Date | Time | Timestamp | TimestampTz
+    ) || matches!(of, Uuid | Json | Jsonb | Bytea | Interval)
+}
+
+/// The parameters of such rows, `types` of which are declared or their columns'. None: what they are is the planner's to find.
+pub(super) fn described(
+    binder: &Binder,
+    source: &ast::Query,
+    columns: &[&ColumnDef],
+    types: &[u32],
+) -> Result<Option<Vec<FieldRef>>> {
+    let Some(rows) = rows(source, columns.len()) else {
+        return Ok(None);
+    };
+    let mut known = declared(binder, types, types.len())?;
+    let mut seen = 0;
+    for row in rows {
+        for (cell, column) in row.content.iter().zip(columns) {
+            let Some((at, cast)) = parameter(cell) else {
+                return Ok(None);
+            };
+            if known.len() <= at {
+                known.resize(at + 1, None);
+            }
+            let field = match cast {
+                Some(cast) => known[at].get_or_insert_with(|| Arc::new(cast.field("", true))),
+                None => match &known[at] {
+                    Some(field) => field,
+                    None => return Ok(None),
+                },
+            };
+            let given = simple(field, cast).map(|of| check_assignable(&of.data_type(), column));
+            if !matches!(given, Some(Ok(()))) {
+                return Ok(None);
+            }
+            seen += 1;
+        }
+    }
+    let all: Option<Vec<FieldRef>> = known.into_iter().collect();
+    // Each of them once.
+    Ok(all.filter(|all| all.len() == seen && seen >= PARAMETERS_MIN))
 }
 
 /// The text from which a literal's value for a column of this type can be read; of NULL, None. None instead of a text: it
