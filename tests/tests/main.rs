@@ -44,6 +44,7 @@ mod small;
 mod statements;
 mod store;
 mod times;
+mod tops;
 mod tpch;
 mod types;
 mod under_load;
@@ -73,6 +74,7 @@ fn main() {
     trials.extend(wire_fuzz::trials());
     trials.extend(cancel::trials());
     trials.extend(kept::trials());
+    trials.extend(tops::trials());
     trials.extend(limits::trials());
     trials.extend(hba::trials());
     trials.extend(http::trials());

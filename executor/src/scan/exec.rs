@@ -35,6 +35,7 @@ use super::filter::ScanFilter;
 use super::provider::ADDRESS_FIELD;
 use super::selection::Selector;
 use super::statistics;
+use super::top::{Place, Top, TopFilter, order};
 use crate::index::{Constraint, IndexScan, choose, constraints, semi_join};
 use crate::per_execution::PerExecution;
 use crate::runtime_filter::{KeySet, RuntimeFilter};
@@ -63,6 +64,8 @@ pub struct ScanExec {
     full_schema: SchemaRef,
     /// Table columns with the runtime filter on each.
     runtime: Vec<(usize, Arc<RuntimeFilter>)>,
+    /// What the sort above keeps the first rows by, with the table column that is its first key.
+    top: Option<(usize, TopFilter)>,
     pub(super) index: Option<Arc<IndexScan>>,
     /// The rows of the addresses that the filters say, as segment and row number.
     pub(super) addressed: Option<Arc<[(u32, u32)]>>,
@@ -160,6 +163,7 @@ impl ScanExec {
             given: filters.into(),
             full_schema: Arc::clone(full_schema),
             runtime: vec![],
+            top: None,
             index,
             addressed,
             index_budget: index_budget.cloned(),
@@ -180,6 +184,18 @@ impl ScanExec {
         }
         let mut scan = self.clone();
         scan.runtime.push((table_column, Arc::clone(filter)));
+        Some(scan)
+    }
+
+    /// The same scan below a sort that keeps its first rows only, by output column `column` first; `None` where that is no
+    /// help.
+    pub fn with_top(&self, column: usize, filter: &TopFilter) -> Option<Self> {
+        let table_column = *self.columns.get(column)?;
+        if table_column >= self.table.schema().fields().len() || self.limit.is_some() || self.addressed.is_some() {
+            return None;
+        }
+        let mut scan = self.clone();
+        scan.top = Some((table_column, filter.clone()));
         Some(scan)
     }
 
@@ -223,18 +239,28 @@ impl ScanExec {
         &self.runtime
     }
 
-    /// Names of the columns that runtime filters are on.
+    /// Names of the columns that filters are on which are known when the query runs: of joins, and of a sort that keeps its
+    /// first rows.
     pub fn runtime_filters(&self) -> impl Iterator<Item = &str> {
         let schema = self.table.schema();
-        self.runtime
-            .iter()
-            .map(|(column, _)| schema.field(*column).name().as_str())
+        let of_joins = self.runtime.iter().map(|(column, _)| column);
+        let of_sort = self.top.iter().map(|(column, _)| column);
+        of_joins
+            .chain(of_sort)
+            .map(|column| schema.field(*column).name().as_str())
+    }
+
+    /// Whether rows are passed over that a sort above would not keep.
+    pub fn is_below_top(&self) -> bool {
+        self.top.is_some()
     }
 
     /// The same scan with nothing of earlier runs.
     pub fn renewed(&self) -> Self {
         Self {
             shared: Arc::default(),
+            // The sort's copy has a filter of its own.
+            top: None,
             metrics: ExecutionPlanMetricsSet::new(),
             ..self.clone()
         }
@@ -303,7 +329,8 @@ impl ScanExec {
 
     /// Whether it gives all rows of its table.
     pub(crate) fn gives_all(&self) -> bool {
-        let unfiltered = self.given.is_empty() && self.filters.is_empty() && self.runtime.is_empty();
+        let unfiltered =
+            self.given.is_empty() && self.filters.is_empty() && self.runtime.is_empty() && self.top.is_none();
         unfiltered && self.limit.is_none() && self.index.is_none() && self.addressed.is_none()
     }
 
@@ -407,14 +434,9 @@ impl DisplayAs for ScanExec {
             let filters: Vec<_> = self.filters.iter().map(ToString::to_string).collect();
             write!(f, ", where {}", filters.join(" and "))?;
         }
-        if !self.runtime.is_empty() {
-            let schema = self.table.schema();
-            let columns: Vec<_> = self
-                .runtime
-                .iter()
-                .map(|(c, _)| schema.field(*c).name().as_str())
-                .collect();
-            write!(f, ", runtime filters on {}", columns.join(", "))?;
+        let runtime: Vec<_> = self.runtime_filters().collect();
+        if !runtime.is_empty() {
+            write!(f, ", runtime filters on {}", runtime.join(", "))?;
         }
         Ok(())
     }
@@ -460,10 +482,11 @@ impl ExecutionPlan for ScanExec {
     /// For the next round of a recursive query, which runs under the same task context: the rows come anew, and filters
     /// of the round before do not hold.
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        let (shared, runtime) = (Arc::default(), vec![]);
+        let (shared, runtime, top) = (Arc::default(), vec![], None);
         Ok(Arc::new(Self {
             shared,
             runtime,
+            top,
             ..self.as_ref().clone()
         }))
     }
@@ -478,8 +501,12 @@ impl ExecutionPlan for ScanExec {
             .iter()
             .map(|(column, filter)| (*column, filter.cell(&context)))
             .collect();
+        let top = self
+            .top
+            .clone()
+            .map(|(column, filter)| Top::new(filter, column, Arc::clone(&self.full_schema)));
         let running = Running {
-            selector: Selector::new(Arc::clone(&self.filters), runtime.clone()),
+            selector: Selector::new(Arc::clone(&self.filters), runtime.clone()).with_top(top),
             runtime,
             scan: self.clone(),
             shared,
@@ -520,7 +547,8 @@ pub(super) struct SegmentRange {
 
 /// What a partition looks at next.
 enum Work {
-    Run(SegmentRange),
+    /// Whether its last rows are to be read first.
+    Run(SegmentRange, bool),
     Candidates(Vec<(u32, u32)>),
 }
 
@@ -531,6 +559,8 @@ struct Shared {
     next_row: AtomicUsize,
     /// Rows that an index found, segment and row number, in the table's order; None: every row is looked at.
     candidates: OnceLock<Option<Vec<(u32, u32)>>>,
+    /// The segments in the order in which they are read; None: as they are.
+    order: OnceLock<Option<Vec<Place>>>,
     /// Held by the partition that asks the index.
     finding: Mutex<()>,
 }
@@ -570,7 +600,7 @@ impl Running {
                 return Ok(None);
             }
             match self.take_work()? {
-                Some(Work::Run(run)) => self.read(run)?,
+                Some(Work::Run(run, backwards)) => self.read(run, backwards)?,
                 Some(Work::Candidates(rows)) => self.read_among(&rows)?,
                 None => match self.pending.take() {
                     Some((segment, rows)) => self.gather(segment, rows)?,
@@ -585,7 +615,10 @@ impl Running {
         if shared.candidates.get().is_none() {
             let _finding = shared.finding.lock();
             if shared.candidates.get().is_none() {
-                let found = self.find_candidates()?;
+                let mut found = self.find_candidates()?;
+                if let Some(found) = &mut found {
+                    self.sort_candidates(found);
+                }
                 self.found.add(found.as_ref().map_or(0, Vec::len));
                 let usage = &self.scan.table.definition().usage;
                 match &found {
@@ -596,11 +629,37 @@ impl Running {
             }
         }
         let Some(candidates) = shared.candidates.get().and_then(Option::as_ref) else {
-            return Ok(self.take_run().map(Work::Run));
+            return Ok(self.take_run().map(|(run, backwards)| Work::Run(run, backwards)));
         };
         let at = shared.next_row.fetch_add(self.scan.batch_rows, Ordering::Relaxed);
         let left = candidates.get(at..).filter(|left| !left.is_empty());
-        Ok(left.map(|left| Work::Candidates(left[..left.len().min(self.scan.batch_rows)].to_vec())))
+        Ok(left.map(|left| {
+            let mut next = left[..left.len().min(self.scan.batch_rows)].to_vec();
+            if self.order().is_some() {
+                next.sort_unstable();
+            }
+            Work::Candidates(next)
+        }))
+    }
+
+    /// The order in which a sort above wants the segments.
+    fn order(&self) -> Option<&[Place]> {
+        let (column, filter) = self.scan.top.as_ref()?;
+        let made = || order(&self.scan.table, *column, filter);
+        self.shared.order.get_or_init(made).as_deref()
+    }
+
+    /// Puts rows that an index found in the order in which their segments are read.
+    fn sort_candidates(&self, candidates: &mut [(u32, u32)]) {
+        let Some(order) = self.order() else { return };
+        let mut ranks = vec![(0, false); order.len()];
+        for (rank, place) in order.iter().enumerate() {
+            ranks[place.segment] = (rank, place.backwards);
+        }
+        candidates.sort_unstable_by_key(|&(segment, row)| {
+            let (rank, backwards) = ranks[segment as usize];
+            (rank, if backwards { u32::MAX - row } else { row })
+        });
     }
 
     /// Asks the index that the plan names, or one for the keys that a join has found meanwhile.
@@ -627,40 +686,56 @@ impl Running {
         Ok(None)
     }
 
-    /// The next morsel.
-    fn take_run(&mut self) -> Option<SegmentRange> {
+    /// The next morsel, and whether its last rows are to be read first.
+    fn take_run(&mut self) -> Option<(SegmentRange, bool)> {
         let mut at = self.shared.next_row.fetch_add(MORSEL_ROWS, Ordering::Relaxed);
-        for (number, segment) in self.scan.table.segments().iter().enumerate() {
-            let space = segment.rows().next_multiple_of(MORSEL_ROWS);
-            if at < space {
-                return Some(SegmentRange {
+        let segments = self.scan.table.segments();
+        let order = self.order();
+        for number in 0..segments.len() {
+            let place = order.map_or(
+                Place {
                     segment: number,
-                    offset: at,
-                    rows: (segment.rows() - at).min(MORSEL_ROWS),
-                });
+                    backwards: false,
+                },
+                |order| order[number],
+            );
+            let rows = segments[place.segment].rows();
+            let space = rows.next_multiple_of(MORSEL_ROWS);
+            if at < space {
+                let offset = if place.backwards { space - MORSEL_ROWS - at } else { at };
+                let run = SegmentRange {
+                    segment: place.segment,
+                    offset,
+                    rows: (rows - offset).min(MORSEL_ROWS),
+                };
+                return Some((run, place.backwards));
             }
             at -= space;
         }
         None
     }
 
-    fn read(&mut self, run: SegmentRange) -> Result<()> {
+    fn read(&mut self, run: SegmentRange, backwards: bool) -> Result<()> {
         let table = Arc::clone(&self.scan.table);
         let segment = &table.segments()[run.segment];
-        if !self.selector.enter(segment) {
+        if !self.selector.enter(segment) || !self.selector.is_wanted(segment)? {
             self.pruned.add(run.rows);
             return Ok(());
         }
         table.definition().usage.scanned(run.rows);
-        if self.selector.passes_all() {
+        let pieces = (0..run.rows).step_by(self.scan.batch_rows).map(|from| SegmentRange {
+            segment: run.segment,
+            offset: run.offset + from,
+            rows: (run.rows - from).min(self.scan.batch_rows),
+        });
+        let mut pieces: Vec<_> = pieces.collect();
+        if backwards {
+            pieces.reverse();
+        }
+        if self.selector.passes_all(segment) {
             self.flush()?;
-            for from in (0..run.rows).step_by(self.scan.batch_rows) {
-                let rows = (run.rows - from).min(self.scan.batch_rows);
-                let batch = self.scan.slice(SegmentRange {
-                    segment: run.segment,
-                    offset: run.offset + from,
-                    rows,
-                })?;
+            for piece in pieces {
+                let batch = self.scan.slice(piece)?;
                 self.ready.push_back(batch);
             }
             return Ok(());
@@ -672,21 +747,36 @@ impl Running {
         {
             self.flush()?;
         }
-        for from in (0..run.rows).step_by(self.scan.batch_rows) {
-            let rows = (run.rows - from).min(self.scan.batch_rows);
-            let offset = run.offset + from;
-            let (_, pending) = self.pending.get_or_insert_with(|| (run.segment, vec![]));
-            let before = pending.len();
-            self.selector.select(segment, offset, rows, pending)?;
-            if before == 0 && pending.len() == rows {
-                self.pending = None;
-                let batch = self.scan.slice(SegmentRange {
-                    segment: run.segment,
-                    offset,
-                    rows,
-                })?;
+        // A sort that has its first rows lets the others through no more.
+        let enough = self.scan.batch_rows / 2;
+        let enough = self
+            .selector
+            .top()
+            .map_or(enough, |top| top.rows().clamp(1, enough.max(1)));
+        for piece in pieces {
+            let (_, mut pending) = self.pending.take().unwrap_or((run.segment, vec![]));
+            let mut rows = vec![];
+            self.selector.select(segment, piece.offset, piece.rows, &mut rows)?;
+            if pending.is_empty() && rows.len() == piece.rows {
+                let batch = self.scan.slice(piece)?;
                 self.ready.push_back(batch);
-            } else if pending.len() >= self.scan.batch_rows / 2 {
+                continue;
+            }
+            match backwards {
+                true => {
+                    rows.append(&mut pending);
+                    self.pending = Some((run.segment, rows));
+                }
+                false => {
+                    pending.append(&mut rows);
+                    self.pending = Some((run.segment, pending));
+                }
+            }
+            if self
+                .pending
+                .as_ref()
+                .is_some_and(|(_, pending)| pending.len() >= enough)
+            {
                 self.flush()?;
             }
         }
@@ -698,7 +788,7 @@ impl Running {
         for of_segment in candidates.chunk_by(|(segment, _), (next, _)| segment == next) {
             let number = of_segment[0].0 as usize;
             let segment = &table.segments()[number];
-            if self.selector.enter(segment) {
+            if self.selector.enter(segment) && self.selector.is_wanted(segment)? {
                 let among = of_segment.iter().map(|(_, row)| *row).collect();
                 let mut rows = vec![];
                 self.selector.select_among(segment, among, &mut rows)?;

@@ -67,7 +67,7 @@ impl ScanExec {
             }
             usage.scanned(segment.rows());
             let mut rows = vec![];
-            match selector.passes_all() {
+            match selector.passes_all(segment) {
                 true => rows.extend(0..segment.rows().min(u32::MAX as usize) as u32),
                 false => selector.select(segment, 0, segment.rows(), &mut rows)?,
             }

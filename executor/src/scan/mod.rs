@@ -11,12 +11,14 @@ mod ranges;
 mod reads;
 mod selection;
 mod statistics;
+mod top;
 mod version;
 
 pub use exec::{MORSEL_ROWS, ScanExec, ScanOptions};
 pub use provider::{ADDRESS_FIELD, POSITION_FIELDS, SegmentTable, is_place};
 pub use reads::ReadLog;
 pub(crate) use selection::{Selector, take_column};
+pub use top::TopFilter;
 pub use version::ascends_like;
 
 #[cfg(test)]

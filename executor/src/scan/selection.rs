@@ -1,4 +1,5 @@
-//! Which rows of a chunk pass: static filters, then runtime filters, then the costly static filters.
+//! Which rows of a chunk pass: static filters, then what a sort above still wants, runtime filters, and the costly static
+//! filters.
 //!
 //! More than 400 lines because the order of filters and what each costs are one decision.
 //!
@@ -16,6 +17,7 @@ use tenon_storage::{Bound, Codes, DictionaryColumn, Differences, NarrowColumn, R
 
 use super::filter::{Cost, ScanFilter};
 use super::ranges::{NarrowRange, pass};
+use super::top::Top;
 use crate::gather::pick;
 use crate::keys::append_integer_keys;
 use crate::runtime_filter::KeySet;
@@ -29,6 +31,7 @@ const SPARSE: usize = 8;
 pub struct Selector {
     filters: Arc<[ScanFilter]>,
     runtime: Vec<Runtime>,
+    top: Option<Top>,
     /// Per filter: whether this segment's bounds prove it.
     proven: Vec<bool>,
     answers: Vec<Answers>,
@@ -100,12 +103,29 @@ impl Selector {
         Self {
             filters,
             runtime,
+            top: None,
             proven: vec![false; count],
             answers: vec![Answers::default(); count],
             dictionaries: vec![None; count],
             segment: None,
             segment_passes: true,
         }
+    }
+
+    /// The same for a scan below a sort that keeps its first rows only.
+    pub fn with_top(mut self, top: Option<Top>) -> Self {
+        self.top = top;
+        self
+    }
+
+    pub fn top(&self) -> Option<&Top> {
+        self.top.as_ref()
+    }
+
+    /// Whether rows of the segment that was entered last may be among the first rows that a sort above keeps, as far as it
+    /// has seen rows by now.
+    pub fn is_wanted(&mut self, segment: &Segment) -> Result<bool> {
+        self.top.as_mut().map_or(Ok(true), |top| top.enter(segment))
     }
 
     /// Prepares for a segment; false if none of its rows can pass.
@@ -137,8 +157,9 @@ impl Selector {
     }
 
     /// Whether every row of the segment passes, unseen.
-    pub fn passes_all(&self) -> bool {
-        self.proven.iter().all(|&proven| proven) && !self.runtime.iter().any(Runtime::is_useful)
+    pub fn passes_all(&self, segment: &Segment) -> bool {
+        let top = self.top.as_ref().and_then(|top| top.condition(segment));
+        top.is_none() && self.proven.iter().all(|&proven| proven) && !self.runtime.iter().any(Runtime::is_useful)
     }
 
     /// Appends the row numbers of `segment` that pass among `rows` rows from `offset`.
@@ -170,6 +191,15 @@ impl Selector {
         for at in 0..self.filters.len() {
             if self.filters[at].cost() == Cost::Cheap && !done.contains(&at) {
                 self.apply(at, segment, &mut chosen)?;
+            }
+        }
+        if let Some(condition) = self.top.as_ref().and_then(|top| top.condition(segment)) {
+            match condition
+                .range()
+                .and_then(|range| NarrowRange::of(range, segment.narrow(range.column)?))
+            {
+                Some(range) => chosen.keep_ranges(&[range]),
+                None => evaluate(condition, segment, &mut chosen)?,
             }
         }
         for runtime in self.runtime.iter_mut().filter(|r| r.is_useful()) {
@@ -237,11 +267,7 @@ impl Selector {
                 ranges.push(narrow);
             }
         }
-        match &mut chosen.picked {
-            _ if ranges.is_empty() => {}
-            Some(picked) => ranges.iter().for_each(|range| range.retain(picked)),
-            None => chosen.keep_chunk(&pass(&ranges, chosen.offset, chosen.rows)),
-        }
+        chosen.keep_ranges(&ranges);
         done
     }
 
@@ -264,33 +290,42 @@ impl Selector {
             }
             return Ok(());
         }
-        if !fallible
-            && let [column] = filter.columns()
-            && let Some(runs) = segment.run_length(*column)
-        {
-            chosen.keep_chunk(&pass_runs(filter, runs, chosen.offset, chosen.rows)?);
-            return Ok(());
-        }
-        let over_chunk = !fallible && chosen.len() * SPARSE > chosen.rows;
-        if over_chunk {
-            let columns = filter
-                .columns()
-                .iter()
-                .map(|&c| segment.column_slice(c, chosen.offset, chosen.rows));
-            let pass = filter.evaluate(columns.collect(), chosen.rows)?;
-            chosen.keep_chunk(&pass);
-        } else {
-            let picked = UInt32Array::from(std::mem::take(chosen.pick()));
-            let columns = filter.columns().iter().map(|&c| take_column(segment, c, &picked));
-            let pass = filter.evaluate(columns.collect::<Result<_, _>>()?, picked.len())?;
-            let rows = picked.values().iter().enumerate();
-            let rows = rows
-                .filter(|(at, _)| pass.value(*at) && pass.is_valid(*at))
-                .map(|(_, &row)| row);
-            *chosen.pick() = rows.collect();
-        }
-        Ok(())
+        evaluate(filter, segment, chosen)
     }
+}
+
+/// Keeps the rows that pass a filter, evaluated over runs, the whole chunk or the rows that are left, whichever is least.
+fn evaluate(filter: &ScanFilter, segment: &Segment, chosen: &mut Chosen) -> Result<()> {
+    if chosen.is_empty() {
+        return Ok(());
+    }
+    let fallible = filter.cost() == Cost::Fallible;
+    if !fallible
+        && let [column] = filter.columns()
+        && let Some(runs) = segment.run_length(*column)
+    {
+        chosen.keep_chunk(&pass_runs(filter, runs, chosen.offset, chosen.rows)?);
+        return Ok(());
+    }
+    let over_chunk = !fallible && chosen.len() * SPARSE > chosen.rows;
+    if over_chunk {
+        let columns = filter
+            .columns()
+            .iter()
+            .map(|&c| segment.column_slice(c, chosen.offset, chosen.rows));
+        let pass = filter.evaluate(columns.collect(), chosen.rows)?;
+        chosen.keep_chunk(&pass);
+    } else {
+        let picked = UInt32Array::from(std::mem::take(chosen.pick()));
+        let columns = filter.columns().iter().map(|&c| take_column(segment, c, &picked));
+        let pass = filter.evaluate(columns.collect::<Result<_, _>>()?, picked.len())?;
+        let rows = picked.values().iter().enumerate();
+        let rows = rows
+            .filter(|(at, _)| pass.value(*at) && pass.is_valid(*at))
+            .map(|(_, &row)| row);
+        *chosen.pick() = rows.collect();
+    }
+    Ok(())
 }
 
 /// Rows of a chunk still in the running: all of them, or the picked ones (row numbers of the segment).
@@ -312,6 +347,15 @@ impl Chosen {
     fn pick(&mut self) -> &mut Vec<u32> {
         self.picked
             .get_or_insert_with(|| (self.offset as u32..(self.offset + self.rows) as u32).collect())
+    }
+
+    /// Keeps the rows that are in all ranges.
+    fn keep_ranges(&mut self, ranges: &[NarrowRange<'_>]) {
+        match &mut self.picked {
+            _ if ranges.is_empty() => {}
+            Some(picked) => ranges.iter().for_each(|range| range.retain(picked)),
+            None => self.keep_chunk(&pass(ranges, self.offset, self.rows)),
+        }
     }
 
     /// Keeps the rows that are true in `pass`, an answer for each row of the chunk.

@@ -1,7 +1,7 @@
 //! What a physical plan needs to run once more: a copy of its own, and a context.
 
 use super::expressions::{comes_to_all, with_exprs_changed};
-use super::parameters;
+use super::{parameters, top_filters};
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue, internal_err};
@@ -34,7 +34,8 @@ pub(crate) fn analyzed_task(state: &SessionState) -> Arc<TaskContext> {
     in_config(state, state.config().clone().with_extension(Arc::new(options)))
 }
 
-fn in_config(state: &SessionState, config: SessionConfig) -> Arc<TaskContext> {
+/// The same under another configuration.
+pub(crate) fn in_config(state: &SessionState, config: SessionConfig) -> Arc<TaskContext> {
     Arc::new(TaskContext::new(
         None,
         "tenon".into(),
@@ -157,5 +158,5 @@ pub(crate) fn fresh(plan: &Arc<dyn ExecutionPlan>, values: Option<&[ScalarValue]
             Ok(Transformed::yes(if is_new { node } else { node.reset_state()? }))
         },
     );
-    copied.data()
+    top_filters::place(copied.data()?)
 }

@@ -40,6 +40,7 @@ mod shared_filters;
 mod shared_limits;
 mod simplify;
 pub(crate) mod spill;
+mod top_filters;
 mod unions;
 mod unordered;
 
@@ -97,6 +98,7 @@ pub async fn physical(plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<d
     .await?;
     let options = JoinOptions::of(session.config());
     let plan = joins::choose(plan, &options, session.config().target_partitions())?;
+    let plan = top_filters::place(plan)?;
     let plan_options = session.config_options().extensions.get::<PlanOptions>();
     pieces::listed(match plan_options.is_some_and(|plan| plan.spill) {
         true => plan,

@@ -418,6 +418,7 @@ fn finish_account(node: &mut ExplainNode, plan: &Plan, work: Work) {
     if let Some(scan) = plan.downcast_ref::<ScanExec>()
         && actual.ran
         && scan.limit().is_none()
+        && !scan.is_below_top()
     {
         let filtered = scan.conjuncts().next().is_some() || scan.runtime_filters().next().is_some();
         let removed = scan.table().rows().saturating_sub(actual.rows as u64);
