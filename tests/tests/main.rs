@@ -44,6 +44,7 @@ mod small;
 mod statements;
 mod store;
 mod times;
+mod together;
 mod tops;
 mod tpch;
 mod types;
@@ -75,6 +76,7 @@ fn main() {
     trials.extend(cancel::trials());
     trials.extend(kept::trials());
     trials.extend(tops::trials());
+    trials.extend(together::trials());
     trials.extend(limits::trials());
     trials.extend(hba::trials());
     trials.extend(http::trials());

@@ -3,7 +3,12 @@
 //! More than 400 lines because the node, its keeper of results and its running loop share their fields.
 //!
 //! The subquery's references to the row are placeholders. Its physical plan is made once where placeholders can be filled
-//! into it, and otherwise for each row's values again. Rows of equal values share a run.
+//! into it, and otherwise for each row's values again. Rows of equal values share a run, and many rows do where the subquery
+//! is a plan over the values of them all (`unnested`, `together`).
+
+mod rows;
+mod together;
+mod unnested;
 
 use super::execution::{fresh, shares_state, task};
 use super::parameters::{is_fillable, opened};
@@ -23,6 +28,7 @@ use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties, execute_stream,
@@ -33,6 +39,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use tenon_executor::gather::{concat_batches, pick};
+use together::Together;
 use tokio::sync::mpsc::Sender;
 
 pub(crate) struct ApplyPlanner;
@@ -58,6 +65,12 @@ impl ExtensionPlanner for ApplyPlanner {
         let values = values.map(|b| planner.create_physical_expr(&b.value, node.left.schema(), session, context));
         let values = values.collect::<Result<Vec<_>>>()?;
         let ids: Vec<String> = node.bindings.iter().map(|binding| binding.id.clone()).collect();
+        let volatile = is_volatile(&node.subquery)?;
+        let together = match volatile {
+            true => None,
+            // What cannot be planned so still runs row by row.
+            false => together(node, &ids, input, &values, state).await.unwrap_or(None),
+        };
         let mut subquery = node.subquery.as_ref().clone();
         if node.kind == ApplyKind::Mark {
             subquery = datafusion::logical_expr::LogicalPlanBuilder::from(subquery)
@@ -66,10 +79,11 @@ impl ExtensionPlanner for ApplyPlanner {
         }
         let open = prepared(&subquery, &ids, state).await?;
         let inner = Inner {
-            volatile: is_volatile(&subquery)?,
+            volatile,
             subquery,
             ids,
             open,
+            together,
             state: state.clone(),
         };
         Ok(Some(Arc::new(ApplyExec::new(
@@ -80,6 +94,29 @@ impl ExtensionPlanner for ApplyPlanner {
             Arc::clone(node.schema.inner()),
         ))))
     }
+}
+
+async fn together(
+    node: &Apply,
+    ids: &[String],
+    input: &Arc<dyn ExecutionPlan>,
+    values: &[Arc<dyn PhysicalExpr>],
+    state: &SessionState,
+) -> Result<Option<Together>> {
+    let schema = input.schema();
+    let types = values.iter().map(|value| value.data_type(&schema));
+    let types = types.collect::<Result<Vec<_>>>()?;
+    let known = StatisticsContext::new().compute(input.as_ref(), &StatisticsArgs::new())?;
+    let expected = known.num_rows.get_value().copied();
+    Box::pin(Together::prepared(
+        &node.subquery,
+        ids,
+        &types,
+        node.kind,
+        expected,
+        state,
+    ))
+    .await
 }
 
 fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
@@ -248,6 +285,8 @@ struct Inner {
     subquery: LogicalPlan,
     ids: Vec<String>,
     open: Option<Arc<dyn ExecutionPlan>>,
+    /// For many rows at once.
+    together: Option<Together>,
     volatile: bool,
     state: SessionState,
 }
@@ -381,6 +420,10 @@ impl ExecutionPlan for ApplyExec {
         };
         let values = self.values.clone();
         builder.spawn(async move {
+            let inner = Arc::clone(&running.inner);
+            if let Some(together) = &inner.together {
+                return running.all(input, &values, together).await;
+            }
             while let Some(batch) = input.next().await {
                 if !running.batch(batch?, &values).await? {
                     break;

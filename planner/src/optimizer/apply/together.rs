@@ -1,0 +1,361 @@
+//! Rows of an input whose subqueries run together, as one plan over the values of them all ([`unnested`]).
+
+use super::rows::{RowsOfRun, RowsTable};
+use super::unnested::{NUMBER, Unnested, unnested, value_name};
+use super::{Running, optimized};
+use crate::optimizer;
+use crate::optimizer::execution::{fresh, in_config, shares_state};
+use crate::pg::nodes::{ApplyKind, GUARD};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array,
+};
+use datafusion::arrow::compute::{SortColumn, lexsort_to_indices};
+use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
+use datafusion::arrow::row::{RowConverter, SortField};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::{SendableRecordBatchStream, SessionState};
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use foldhash::HashMap;
+use futures::StreamExt;
+use std::ops::Range;
+use std::sync::Arc;
+use tenon_executor::gather::{concat_batches, pick};
+use tenon_executor::options::{DeviceChoice, JoinOptions};
+
+/// Batches of the input that run together at first, and at most: more each time, for not all rows may be asked for.
+const BATCHES_FIRST: usize = 1;
+const BATCHES_MAX: usize = 16;
+/// Fewer rows of different values run one by one.
+const ROWS_MIN: usize = 4;
+/// Rows that are expected where the input does not say.
+const ROWS_EXPECTED: usize = 8192;
+
+/// The plan over the rows' values.
+pub(super) struct Together {
+    plan: Arc<dyn ExecutionPlan>,
+    schema: SchemaRef,
+    in_order: bool,
+    state: SessionState,
+}
+
+/// The subquery's rows, those of each of the input's together.
+struct Found {
+    rows: RecordBatch,
+    /// Where those of each number are.
+    of: Vec<Range<u32>>,
+}
+
+impl Together {
+    /// None: the subquery runs row by row. `types` are of the values, in the order of `ids`.
+    pub async fn prepared(
+        subquery: &LogicalPlan,
+        ids: &[String],
+        types: &[DataType],
+        kind: ApplyKind,
+        expected: Option<usize>,
+        state: &SessionState,
+    ) -> Result<Option<Self>> {
+        let kept: Vec<usize> = (0..ids.len()).filter(|at| ids[*at] != GUARD).collect();
+        let Some(fields) = fields(subquery, ids, types, &kept)? else {
+            return Ok(None);
+        };
+        let schema = Arc::new(Schema::new(fields));
+        let table = RowsTable {
+            schema: Arc::clone(&schema),
+            expected: expected.unwrap_or(ROWS_EXPECTED).clamp(1, BATCHES_MAX * ROWS_EXPECTED),
+        };
+        let ids: Vec<String> = kept.iter().map(|at| ids[*at].clone()).collect();
+        let Some(Unnested { plan, in_order }) = unnested(subquery, &ids, Arc::new(table), kind == ApplyKind::Mark)?
+        else {
+            return Ok(None);
+        };
+        // The device would take the values of one run for those of the next.
+        let mut state = state.clone();
+        let options = JoinOptions {
+            device: DeviceChoice::Cpu,
+            ..JoinOptions::of(state.config())
+        };
+        state.config_mut().set_extension(Arc::new(options));
+        let plan = optimizer::physical(&optimized(plan, &state)?, &state).await?;
+        let own = plan.schema();
+        let before = if in_order { 2 } else { 1 };
+        let types = own.fields().iter().skip(before).map(|field| field.data_type());
+        let as_told =
+            kind == ApplyKind::Mark || types.eq(subquery.schema().fields().iter().map(|field| field.data_type()));
+        Ok((as_told && !shares_state(&plan)).then_some(Self {
+            plan,
+            schema,
+            in_order,
+            state,
+        }))
+    }
+
+    fn run(&self, values: &[ArrayRef], rows: usize) -> Result<SendableRecordBatchStream> {
+        let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows as i64));
+        let columns = std::iter::once(numbers).chain(values.iter().cloned()).collect();
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns)?;
+        let config = self.state.config().clone().with_extension(Arc::new(RowsOfRun(batch)));
+        let plan = fresh(&self.plan, None)?;
+        execute_stream(plan, in_config(&self.state, config))
+    }
+
+    /// The subquery's rows for `count` numbers.
+    fn found(&self, batches: &[RecordBatch], count: usize) -> Result<Found> {
+        let all = concat_batches(batches)?.unwrap_or_else(|| RecordBatch::new_empty(self.plan.schema()));
+        if all.num_rows() > u32::MAX as usize {
+            return internal_err!("a subquery gives too many rows");
+        }
+        let numbers = all.column(0).as_primitive::<Int64Type>().values();
+        let order = match self.in_order {
+            true => {
+                let key = |at: usize| SortColumn {
+                    values: Arc::clone(all.column(at)),
+                    options: None,
+                };
+                lexsort_to_indices(&[key(0), key(1)], None)?
+            }
+            false => by_number(numbers, count),
+        };
+        let mut of = vec![0..0; count];
+        let mut at = 0;
+        for row in order.values() {
+            let own = &mut of[numbers[*row as usize] as usize];
+            if own.start == own.end {
+                *own = at..at;
+            }
+            at += 1;
+            own.end = at;
+        }
+        let columns = all.columns().iter().skip(if self.in_order { 2 } else { 1 });
+        let columns = columns.map(|column| pick(column, &order)).collect::<Result<Vec<_>>>()?;
+        let fields: Vec<_> = all
+            .schema()
+            .fields()
+            .iter()
+            .skip(if self.in_order { 2 } else { 1 })
+            .cloned()
+            .collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(order.len()));
+        let rows = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?;
+        Ok(Found { rows, of })
+    }
+}
+
+/// The rows by their numbers, those of one number as they come.
+fn by_number(numbers: &[i64], count: usize) -> UInt32Array {
+    let mut next = vec![0_u32; count + 1];
+    numbers.iter().for_each(|number| next[*number as usize + 1] += 1);
+    (1..next.len()).for_each(|at| next[at] += next[at - 1]);
+    let mut order = vec![0; numbers.len()];
+    for (row, number) in numbers.iter().enumerate() {
+        let place = &mut next[*number as usize];
+        order[*place as usize] = row as u32;
+        *place += 1;
+    }
+    UInt32Array::from(order)
+}
+
+/// The columns of the relation: each value as its placeholder is declared. None: a placeholder is of another type than the
+/// value, or none.
+fn fields(subquery: &LogicalPlan, ids: &[String], types: &[DataType], kept: &[usize]) -> Result<Option<Vec<Field>>> {
+    let mut declared: HashMap<String, Field> = HashMap::default();
+    subquery.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let Expr::Placeholder(placeholder) = expr
+                    && let Some(field) = &placeholder.field
+                {
+                    declared.insert(placeholder.id.clone(), field.as_ref().clone());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    let mut fields = vec![Field::new(NUMBER, DataType::Int64, false)];
+    for (place, at) in kept.iter().enumerate() {
+        let field = match declared.remove(&ids[*at]) {
+            Some(field) if *field.data_type() != types[*at] => return Ok(None),
+            Some(field) => field,
+            None => Field::new("", types[*at].clone(), true),
+        };
+        fields.push(field.with_name(value_name(place)).with_nullable(true));
+    }
+    Ok((!kept.is_empty()).then_some(fields))
+}
+
+/// Which of the different values each row has; none where it does not ask.
+struct Asked {
+    numbers: Vec<Option<u32>>,
+    /// The first row of each number.
+    firsts: Vec<u32>,
+}
+
+impl Asked {
+    fn of(values: &[ArrayRef], guard: Option<&BooleanArray>, rows: usize) -> Result<Self> {
+        let asks = |row: usize| guard.is_none_or(|guard| guard.is_valid(row) && guard.value(row));
+        let fields: Vec<_> = values
+            .iter()
+            .map(|array| SortField::new(array.data_type().clone()))
+            .collect();
+        let (mut numbers, mut firsts) = (Vec::with_capacity(rows), Vec::new());
+        if !RowConverter::supports_fields(&fields) {
+            for row in 0..rows {
+                numbers.push(asks(row).then_some(firsts.len() as u32));
+                firsts.extend(asks(row).then_some(row as u32));
+            }
+            return Ok(Self { numbers, firsts });
+        }
+        let keys = RowConverter::new(fields)?.convert_columns(values)?;
+        let mut known: HashMap<&[u8], u32> = HashMap::default();
+        for row in 0..rows {
+            numbers.push(asks(row).then(|| {
+                *known.entry(keys.row(row).data()).or_insert_with(|| {
+                    firsts.push(row as u32);
+                    firsts.len() as u32 - 1
+                })
+            }));
+        }
+        Ok(Self { numbers, firsts })
+    }
+}
+
+impl Running {
+    /// Runs the subquery for all rows of the input, many at a time.
+    pub(super) async fn all(
+        &mut self,
+        mut input: SendableRecordBatchStream,
+        values: &[Arc<dyn PhysicalExpr>],
+        together: &Together,
+    ) -> Result<()> {
+        let mut wanted = BATCHES_FIRST;
+        loop {
+            let mut batches = Vec::new();
+            while batches.len() < wanted
+                && let Some(batch) = input.next().await
+            {
+                batches.push(batch?);
+            }
+            let Some(batch) = concat_batches(&batches)? else {
+                return Ok(());
+            };
+            if !self.together(batch, values, together).await? {
+                return Ok(());
+            }
+            wanted = (wanted * 2).min(BATCHES_MAX);
+        }
+    }
+
+    /// False where nobody waits for more.
+    async fn together(
+        &mut self,
+        batch: RecordBatch,
+        values: &[Arc<dyn PhysicalExpr>],
+        together: &Together,
+    ) -> Result<bool> {
+        let rows = batch.num_rows();
+        let mut guard = None;
+        let mut arrays = Vec::with_capacity(values.len());
+        for (value, id) in values.iter().zip(&self.inner.ids) {
+            let array = value.evaluate(&batch)?.into_array(rows)?;
+            match id == GUARD {
+                true => guard = Some(array.as_boolean().clone()),
+                false => arrays.push(array),
+            }
+        }
+        let asked = Asked::of(&arrays, guard.as_ref(), rows)?;
+        if asked.firsts.len() < ROWS_MIN {
+            return self.batch(batch, values).await;
+        }
+        let firsts = UInt32Array::from(asked.firsts);
+        let arrays = arrays
+            .iter()
+            .map(|array| pick(array, &firsts))
+            .collect::<Result<Vec<_>>>()?;
+        let reservation = MemoryConsumer::new("subquery").register(self.context.memory_pool());
+        let mut stream = together.run(&arrays, firsts.len())?;
+        let mut found = Vec::new();
+        while let Some(batch) = stream.next().await {
+            let batch = batch?;
+            // Once as they come, and once in order.
+            reservation.try_grow(2 * batch.get_array_memory_size())?;
+            found.push(batch);
+        }
+        drop(stream);
+        let found = together.found(&found, firsts.len())?;
+        self.beside_each(&batch, &asked.numbers, &found).await
+    }
+
+    async fn beside_each(&mut self, batch: &RecordBatch, numbers: &[Option<u32>], found: &Found) -> Result<bool> {
+        let of = |number: &Option<u32>| number.map_or(0..0, |number| found.of[number as usize].clone());
+        if self.kind == ApplyKind::Mark {
+            let marks: BooleanArray = numbers.iter().map(|number| Some(!of(number).is_empty())).collect();
+            let columns = batch.columns().iter().cloned().chain([Arc::new(marks) as ArrayRef]);
+            return self.put_out(columns.collect(), batch.num_rows()).await;
+        }
+        let (mut left, mut right): (Vec<u32>, Vec<Option<u32>>) = Default::default();
+        for (row, number) in numbers.iter().enumerate() {
+            let mut rest = of(number);
+            if rest.is_empty() && self.kind == ApplyKind::Left {
+                left.push(row as u32);
+                right.push(None);
+            }
+            while !rest.is_empty() {
+                let room = self.rows_most.saturating_sub(left.len()).max(1);
+                let next = rest.start..rest.end.min(rest.start.saturating_add(room as u32));
+                rest.start = next.end;
+                left.extend(std::iter::repeat_n(row as u32, next.len()));
+                right.extend(next.map(Some));
+                if left.len() >= self.rows_most && !self.pairs(batch, &mut left, &mut right, found).await? {
+                    return Ok(false);
+                }
+            }
+            if left.len() >= self.rows_most && !self.pairs(batch, &mut left, &mut right, found).await? {
+                return Ok(false);
+            }
+        }
+        self.pairs(batch, &mut left, &mut right, found).await
+    }
+
+    async fn pairs(
+        &mut self,
+        batch: &RecordBatch,
+        left: &mut Vec<u32>,
+        right: &mut Vec<Option<u32>>,
+        found: &Found,
+    ) -> Result<bool> {
+        let (left, right) = (UInt32Array::from(std::mem::take(left)), std::mem::take(right));
+        let rows = left.len();
+        if rows == 0 {
+            return Ok(true);
+        }
+        let mut columns = batch
+            .columns()
+            .iter()
+            .map(|column| pick(column, &left))
+            .collect::<Result<Vec<_>>>()?;
+        let right = UInt32Array::from(right);
+        for (column, field) in found
+            .rows
+            .columns()
+            .iter()
+            .zip(self.schema.fields().iter().skip(columns.len()))
+        {
+            columns.push(match right.null_count() == rows {
+                true => new_null_array(field.data_type(), rows),
+                false => pick(column, &right)?,
+            });
+        }
+        self.put_out(columns, rows).await
+    }
+
+    async fn put_out(&mut self, columns: Vec<ArrayRef>, rows: usize) -> Result<bool> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
+        self.metrics.record_output(rows);
+        Ok(self.output.send(Ok(batch)).await.is_ok())
+    }
+}
