@@ -199,7 +199,7 @@ async fn same_rows() -> Result<()> {
     let client = server.connect().await?;
     fill(&client).await?;
     let mut answered = 0;
-    for round in 0..300 {
+    for round in 0..120 {
         let sql = query(&mut random);
         let found = rows(&client, &sql.replace("{apart}", "true")).await;
         let expected = rows(&client, &sql.replace("{apart}", "random() < 2")).await;
@@ -230,6 +230,6 @@ async fn same_rows() -> Result<()> {
             }
         }
     }
-    ensure!(answered > 150, "only {answered} queries were answered");
+    ensure!(answered > 60, "only {answered} queries were answered");
     Ok(())
 }

@@ -120,7 +120,7 @@ async fn same_rows() -> Result<()> {
     let client = server.connect().await?;
     fill(&client).await?;
     let mut within = false;
-    for round in 0..250 {
+    for round in 0..150 {
         if random.random_bool(0.1) {
             let order = match (within, random.random_bool(0.5)) {
                 (false, _) => "BEGIN",

@@ -28,7 +28,6 @@ use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties, execute_stream,
@@ -39,7 +38,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use tenon_executor::gather::{concat_batches, pick};
-use together::Together;
+use together::Lazy;
 use tokio::sync::mpsc::Sender;
 
 pub(crate) struct ApplyPlanner;
@@ -67,9 +66,8 @@ impl ExtensionPlanner for ApplyPlanner {
         let ids: Vec<String> = node.bindings.iter().map(|binding| binding.id.clone()).collect();
         let volatile = is_volatile(&node.subquery)?;
         let together = match volatile {
-            true => None,
-            // What cannot be planned so still runs row by row.
-            false => together(node, &ids, input, &values, state).await.unwrap_or(None),
+            true => Lazy::default(),
+            false => Lazy::of(node, &ids, input, &values)?,
         };
         let mut subquery = node.subquery.as_ref().clone();
         if node.kind == ApplyKind::Mark {
@@ -94,29 +92,6 @@ impl ExtensionPlanner for ApplyPlanner {
             Arc::clone(node.schema.inner()),
         ))))
     }
-}
-
-async fn together(
-    node: &Apply,
-    ids: &[String],
-    input: &Arc<dyn ExecutionPlan>,
-    values: &[Arc<dyn PhysicalExpr>],
-    state: &SessionState,
-) -> Result<Option<Together>> {
-    let schema = input.schema();
-    let types = values.iter().map(|value| value.data_type(&schema));
-    let types = types.collect::<Result<Vec<_>>>()?;
-    let known = StatisticsContext::new().compute(input.as_ref(), &StatisticsArgs::new())?;
-    let expected = known.num_rows.get_value().copied();
-    Box::pin(Together::prepared(
-        &node.subquery,
-        ids,
-        &types,
-        node.kind,
-        expected,
-        state,
-    ))
-    .await
 }
 
 fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
@@ -286,7 +261,7 @@ struct Inner {
     ids: Vec<String>,
     open: Option<Arc<dyn ExecutionPlan>>,
     /// For many rows at once.
-    together: Option<Together>,
+    together: Lazy,
     volatile: bool,
     state: SessionState,
 }
@@ -420,9 +395,8 @@ impl ExecutionPlan for ApplyExec {
         };
         let values = self.values.clone();
         builder.spawn(async move {
-            let inner = Arc::clone(&running.inner);
-            if let Some(together) = &inner.together {
-                return running.all(input, &values, together).await;
+            if running.inner.together.is_possible() {
+                return running.all(input, &values).await;
             }
             while let Some(batch) = input.next().await {
                 if !running.batch(batch?, &values).await? {

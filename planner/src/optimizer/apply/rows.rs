@@ -77,7 +77,7 @@ impl TableProvider for RowsTable {
 }
 
 #[derive(Debug)]
-struct RowsExec {
+pub(super) struct RowsExec {
     columns: Vec<usize>,
     known: Arc<Statistics>,
     properties: Arc<PlanProperties>,

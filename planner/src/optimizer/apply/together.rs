@@ -1,11 +1,11 @@
 //! Rows of an input whose subqueries run together, as one plan over the values of them all ([`unnested`]).
 
-use super::rows::{RowsOfRun, RowsTable};
+use super::rows::{RowsExec, RowsOfRun, RowsTable};
 use super::unnested::{NUMBER, Unnested, unnested, value_name};
 use super::{Running, optimized};
 use crate::optimizer;
 use crate::optimizer::execution::{fresh, in_config, shares_state};
-use crate::pg::nodes::{ApplyKind, GUARD};
+use crate::pg::nodes::{Apply, ApplyKind, GUARD};
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array,
 };
@@ -14,28 +14,92 @@ use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef
 use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, internal_err};
-use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::error::DataFusionError;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use foldhash::HashMap;
 use futures::StreamExt;
 use std::ops::Range;
 use std::sync::Arc;
 use tenon_executor::gather::{concat_batches, pick};
+use tenon_executor::join::JoinExec;
 use tenon_executor::options::{DeviceChoice, JoinOptions};
+use tokio::sync::OnceCell;
 
-/// Batches of the input that run together at first, and at most: more each time, for not all rows may be asked for.
-const BATCHES_FIRST: usize = 1;
-const BATCHES_MAX: usize = 16;
+/// Rows of the input that run together at first, and at most: more each time, for not all rows may be asked for.
+const ROWS_FIRST: usize = 128;
+const ROWS_MAX: usize = 1 << 17;
+const GROWTH: usize = 4;
 /// Fewer rows of different values run one by one.
 const ROWS_MIN: usize = 4;
+/// A relation of more rows is looked through better for each row by itself, where no key tells which of them it meets: a
+/// scan compares faster than a join makes pairs.
+const PAIRED_ROWS_MAX: usize = 1024;
 /// Rows that are expected where the input does not say.
 const ROWS_EXPECTED: usize = 8192;
 
+/// A plan that is made when the first rows ask for it.
+#[derive(Default)]
+pub(super) struct Lazy {
+    /// None: the subquery runs row by row.
+    of: Option<Asking>,
+    made: OnceCell<Option<Together>>,
+}
+
+struct Asking {
+    /// As it stands for one row.
+    subquery: Arc<LogicalPlan>,
+    kind: ApplyKind,
+    types: Vec<DataType>,
+    /// Rows of the input.
+    expected: Option<usize>,
+}
+
+impl Lazy {
+    pub fn of(
+        node: &Apply,
+        ids: &[String],
+        input: &Arc<dyn ExecutionPlan>,
+        values: &[Arc<dyn PhysicalExpr>],
+    ) -> Result<Self> {
+        let schema = input.schema();
+        let types = values.iter().map(|value| value.data_type(&schema));
+        let known = StatisticsContext::new().compute(input.as_ref(), &StatisticsArgs::new())?;
+        let of = Asking {
+            subquery: Arc::clone(&node.subquery),
+            kind: node.kind,
+            types: types.collect::<Result<_>>()?,
+            expected: known.num_rows.get_value().copied(),
+        };
+        let possible = ids.iter().any(|id| id != GUARD);
+        Ok(Self {
+            of: possible.then_some(of),
+            made: OnceCell::new(),
+        })
+    }
+
+    /// Whether there may be such a plan, as far as is known.
+    pub fn is_possible(&self) -> bool {
+        self.of.is_some() && !matches!(self.made.get(), Some(None))
+    }
+
+    async fn get(&self, ids: &[String], state: &SessionState) -> Option<&Together> {
+        let of = self.of.as_ref()?;
+        let make = async {
+            // What cannot be planned so still runs row by row.
+            let plan = Together::prepared(of, ids, state);
+            Box::pin(plan).await.unwrap_or(None)
+        };
+        self.made.get_or_init(|| make).await.as_ref()
+    }
+}
+
 /// The plan over the rows' values.
-pub(super) struct Together {
+struct Together {
     plan: Arc<dyn ExecutionPlan>,
     schema: SchemaRef,
     in_order: bool,
@@ -50,15 +114,12 @@ struct Found {
 }
 
 impl Together {
-    /// None: the subquery runs row by row. `types` are of the values, in the order of `ids`.
-    pub async fn prepared(
-        subquery: &LogicalPlan,
-        ids: &[String],
-        types: &[DataType],
-        kind: ApplyKind,
-        expected: Option<usize>,
-        state: &SessionState,
-    ) -> Result<Option<Self>> {
+    /// None: the subquery runs row by row.
+    async fn prepared(of: &Asking, ids: &[String], state: &SessionState) -> Result<Option<Self>> {
+        let Asking {
+            subquery, kind, types, ..
+        } = of;
+        let is_mark = *kind == ApplyKind::Mark;
         let kept: Vec<usize> = (0..ids.len()).filter(|at| ids[*at] != GUARD).collect();
         let Some(fields) = fields(subquery, ids, types, &kept)? else {
             return Ok(None);
@@ -66,11 +127,10 @@ impl Together {
         let schema = Arc::new(Schema::new(fields));
         let table = RowsTable {
             schema: Arc::clone(&schema),
-            expected: expected.unwrap_or(ROWS_EXPECTED).clamp(1, BATCHES_MAX * ROWS_EXPECTED),
+            expected: of.expected.unwrap_or(ROWS_EXPECTED).clamp(1, ROWS_MAX),
         };
         let ids: Vec<String> = kept.iter().map(|at| ids[*at].clone()).collect();
-        let Some(Unnested { plan, in_order }) = unnested(subquery, &ids, Arc::new(table), kind == ApplyKind::Mark)?
-        else {
+        let Some(Unnested { plan, in_order }) = unnested(subquery, &ids, Arc::new(table), is_mark)? else {
             return Ok(None);
         };
         // The device would take the values of one run for those of the next.
@@ -84,9 +144,8 @@ impl Together {
         let own = plan.schema();
         let before = if in_order { 2 } else { 1 };
         let types = own.fields().iter().skip(before).map(|field| field.data_type());
-        let as_told =
-            kind == ApplyKind::Mark || types.eq(subquery.schema().fields().iter().map(|field| field.data_type()));
-        Ok((as_told && !shares_state(&plan)).then_some(Self {
+        let as_told = is_mark || types.eq(subquery.schema().fields().iter().map(|field| field.data_type()));
+        Ok((as_told && !shares_state(&plan) && pairs_few(&plan)?).then_some(Self {
             plan,
             schema,
             in_order,
@@ -103,9 +162,18 @@ impl Together {
         execute_stream(plan, in_config(&self.state, config))
     }
 
-    /// The subquery's rows for `count` numbers.
-    fn found(&self, batches: &[RecordBatch], count: usize) -> Result<Found> {
-        let all = concat_batches(batches)?.unwrap_or_else(|| RecordBatch::new_empty(self.plan.schema()));
+    /// The subquery's rows for these values, of which there are `count`.
+    async fn found(&self, values: &[ArrayRef], count: usize, reservation: &MemoryReservation) -> Result<Found> {
+        let mut stream = self.run(values, count)?;
+        let mut batches = Vec::new();
+        while let Some(batch) = stream.next().await {
+            let batch = batch?;
+            // Once as they come, and once in order.
+            reservation.try_grow(2 * batch.get_array_memory_size())?;
+            batches.push(batch);
+        }
+        drop(stream);
+        let all = concat_batches(&batches)?.unwrap_or_else(|| RecordBatch::new_empty(self.plan.schema()));
         if all.num_rows() > u32::MAX as usize {
             return internal_err!("a subquery gives too many rows");
         }
@@ -143,6 +211,31 @@ impl Together {
         let rows = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?;
         Ok(Found { rows, of })
     }
+}
+
+/// Whether no join without a key makes pairs with many rows of what is the same for all.
+fn pairs_few(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    let pairs = match plan.downcast_ref::<JoinExec>() {
+        Some(join) => join.spec().build_keys.is_empty(),
+        None => matches!(plan.name(), "CrossJoinExec" | "NestedLoopJoinExec"),
+    };
+    for input in plan.children() {
+        if pairs && !reads_rows(input) {
+            let known = StatisticsContext::new().compute(input.as_ref(), &StatisticsArgs::new())?;
+            let rows = known.num_rows.get_value();
+            if rows.is_none_or(|rows| *rows > PAIRED_ROWS_MAX) {
+                return Ok(false);
+            }
+        }
+        if !pairs_few(input)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn reads_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<RowsExec>() || plan.children().into_iter().any(reads_rows)
 }
 
 /// The rows by their numbers, those of one number as they come.
@@ -229,33 +322,34 @@ impl Running {
         &mut self,
         mut input: SendableRecordBatchStream,
         values: &[Arc<dyn PhysicalExpr>],
-        together: &Together,
     ) -> Result<()> {
-        let mut wanted = BATCHES_FIRST;
+        let (mut wanted, mut held, mut ended) = (ROWS_FIRST, Vec::new(), false);
         loop {
-            let mut batches = Vec::new();
-            while batches.len() < wanted
-                && let Some(batch) = input.next().await
-            {
-                batches.push(batch?);
+            let mut rows: usize = held.iter().map(RecordBatch::num_rows).sum();
+            while rows < wanted && !ended {
+                match input.next().await {
+                    Some(batch) => {
+                        let batch = batch?;
+                        rows += batch.num_rows();
+                        held.push(batch);
+                    }
+                    None => ended = true,
+                }
             }
-            let Some(batch) = concat_batches(&batches)? else {
+            let Some(all) = concat_batches(&held)?.filter(|_| rows > 0) else {
                 return Ok(());
             };
-            if !self.together(batch, values, together).await? {
+            let now = rows.min(wanted);
+            held = vec![all.slice(now, rows - now)];
+            if !self.together(all.slice(0, now), values).await? {
                 return Ok(());
             }
-            wanted = (wanted * 2).min(BATCHES_MAX);
+            wanted = (wanted * GROWTH).min(ROWS_MAX);
         }
     }
 
     /// False where nobody waits for more.
-    async fn together(
-        &mut self,
-        batch: RecordBatch,
-        values: &[Arc<dyn PhysicalExpr>],
-        together: &Together,
-    ) -> Result<bool> {
+    async fn together(&mut self, batch: RecordBatch, values: &[Arc<dyn PhysicalExpr>]) -> Result<bool> {
         let rows = batch.num_rows();
         let mut guard = None;
         let mut arrays = Vec::with_capacity(values.len());
@@ -270,23 +364,25 @@ impl Running {
         if asked.firsts.len() < ROWS_MIN {
             return self.batch(batch, values).await;
         }
+        let inner = Arc::clone(&self.inner);
+        let Some(together) = inner.together.get(&inner.ids, &inner.state).await else {
+            return self.batch(batch, values).await;
+        };
         let firsts = UInt32Array::from(asked.firsts);
         let arrays = arrays
             .iter()
             .map(|array| pick(array, &firsts))
             .collect::<Result<Vec<_>>>()?;
         let reservation = MemoryConsumer::new("subquery").register(self.context.memory_pool());
-        let mut stream = together.run(&arrays, firsts.len())?;
-        let mut found = Vec::new();
-        while let Some(batch) = stream.next().await {
-            let batch = batch?;
-            // Once as they come, and once in order.
-            reservation.try_grow(2 * batch.get_array_memory_size())?;
-            found.push(batch);
+        match together.found(&arrays, firsts.len(), &reservation).await {
+            Ok(found) => self.beside_each(&batch, &asked.numbers, &found).await,
+            // One by one they take less.
+            Err(error) if matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)) => {
+                drop(reservation);
+                self.batch(batch, values).await
+            }
+            Err(error) => Err(error),
         }
-        drop(stream);
-        let found = together.found(&found, firsts.len())?;
-        self.beside_each(&batch, &asked.numbers, &found).await
     }
 
     async fn beside_each(&mut self, batch: &RecordBatch, numbers: &[Option<u32>], found: &Found) -> Result<bool> {

@@ -135,6 +135,11 @@ impl UserDefinedLogicalNodeCore for Apply {
         own.map(|field| field.name().clone()).collect()
     }
 
+    /// Each row of the input becomes one at least: those wanted are among the first.
+    fn supports_limit_pushdown(&self) -> bool {
+        self.kind != ApplyKind::Inner
+    }
+
     fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "Apply")
     }
