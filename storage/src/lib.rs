@@ -38,6 +38,7 @@ pub mod error;
 pub mod float_text;
 pub mod heap;
 pub mod json;
+mod latest;
 pub mod load;
 pub mod memory;
 pub mod network;
@@ -70,6 +71,7 @@ pub use catalog::{kept_settings, privilege, rights, roles};
 pub use composite_type::{Attribute, CompositeType};
 pub use enum_type::{EnumLabel, EnumType};
 pub use error::{ErrorKind, Result, StorageError, Subject};
+pub use latest::Latest;
 pub use memory::{MemoryBudget, Reclaim, Reservation};
 pub use segment::{
     Codes, DictionaryColumn, Differences, Expanded, Form, Live, NarrowColumn, RunLengthColumn, Runs, SEGMENT_ROWS_MAX,

@@ -6,7 +6,7 @@ use super::civil::{civil_from_days, days_from_civil, days_in_month};
 use super::decode::EPOCH_JULIAN;
 use super::fields::{monday_of, weekday};
 use super::span::{DAY_US, rounded};
-use super::template::{Field, Key, MONTHS, ROMAN, TemplateNode, WEEKDAYS, is_separator, nodes};
+use super::template::{Field, Key, MONTHS, ROMAN, Template, TemplateNode, WEEKDAYS, is_separator};
 use crate::error::{ErrorKind, Result, StorageError};
 
 /// What a text says: a time of clock, and its zone where it names one.
@@ -28,7 +28,7 @@ fn overflow(text: &str) -> StorageError {
     StorageError::new(ErrorKind::DatetimeOverflow, message)
 }
 
-pub fn from_char(text: &str, pattern: &str) -> Result<Read> {
+pub fn from_char(text: &str, pattern: &Template) -> Result<Read> {
     let mut reader = Reader {
         rest: text,
         before: None,
@@ -36,7 +36,7 @@ pub fn from_char(text: &str, pattern: &str) -> Result<Read> {
         exact: false,
         found: Found::default(),
     };
-    reader.read(&nodes(pattern))?;
+    reader.read(&pattern.0)?;
     reader.found.finish(text)
 }
 

@@ -38,6 +38,7 @@ pub use from_char::from_char;
 pub use limits::limited;
 pub use shown::shown;
 pub use span::{DAY_US, IntervalFields, IntervalRange, Span, rounded, rounded_stamp};
+pub use template::Template;
 pub use to_char::{interval_to_char, timestamp_to_char};
 pub use words::{Unit, field_word};
 pub use zone::{Local, Zone, abbreviations, names};

@@ -215,7 +215,17 @@ const KEYS: &[(&str, Key, Case)] = &[
     ("y", Key::Year(1), Case::Lower),
 ];
 
-pub(super) fn nodes(pattern: &str) -> Vec<TemplateNode> {
+/// A pattern read.
+#[derive(Debug)]
+pub struct Template(pub(super) Vec<TemplateNode>);
+
+impl Template {
+    pub fn of(pattern: &str) -> Self {
+        Self(nodes(pattern))
+    }
+}
+
+fn nodes(pattern: &str) -> Vec<TemplateNode> {
     let (mut out, mut rest) = (Vec::new(), pattern);
     while let Some(first) = rest.chars().next() {
         let (mut fill, mut translated) = (false, false);

@@ -4,7 +4,7 @@ use super::civil::{civil_from_days, days_from_civil};
 use super::decode::EPOCH_JULIAN;
 use super::fields::{iso_week, monday_of, weekday};
 use super::span::{DAY_US, Span};
-use super::template::{Case, Field, Key, MONTHS, ROMAN, TemplateNode, WEEKDAYS, nodes};
+use super::template::{Case, Field, Key, MONTHS, ROMAN, Template, TemplateNode, WEEKDAYS};
 use super::zone::Local;
 use crate::error::{ErrorKind, Result, StorageError};
 use std::fmt::Write;
@@ -27,8 +27,8 @@ struct Shown<'a> {
 }
 
 /// Of a time of clock; None for the infinities and an empty pattern.
-pub fn timestamp_to_char(local_us: i64, zone: Option<&Local>, pattern: &str) -> Result<Option<String>> {
-    if super::is_infinite(local_us) || pattern.is_empty() {
+pub fn timestamp_to_char(local_us: i64, zone: Option<&Local>, pattern: &Template) -> Result<Option<String>> {
+    if super::is_infinite(local_us) || pattern.0.is_empty() {
         return Ok(None);
     }
     let (days, time) = (local_us.div_euclid(DAY_US), local_us.rem_euclid(DAY_US));
@@ -50,8 +50,8 @@ pub fn timestamp_to_char(local_us: i64, zone: Option<&Local>, pattern: &str) -> 
 }
 
 /// Of an interval; None for an empty pattern.
-pub fn interval_to_char(span: Span, pattern: &str) -> Result<Option<String>> {
-    if pattern.is_empty() {
+pub fn interval_to_char(span: Span, pattern: &Template) -> Result<Option<String>> {
+    if pattern.0.is_empty() {
         return Ok(None);
     }
     let fields = span.fields();
@@ -92,12 +92,12 @@ fn ordinal(number: &str) -> &'static str {
 }
 
 impl Shown<'_> {
-    fn write(&self, pattern: &str) -> Result<String> {
+    fn write(&self, pattern: &Template) -> Result<String> {
         let mut out = String::new();
-        for node in nodes(pattern) {
+        for node in &pattern.0 {
             match node {
-                TemplateNode::Field(field) => self.field(&field, &mut out)?,
-                TemplateNode::Text(c) | TemplateNode::Separator(c) | TemplateNode::Blank(c) => out.push(c),
+                TemplateNode::Field(field) => self.field(field, &mut out)?,
+                TemplateNode::Text(c) | TemplateNode::Separator(c) | TemplateNode::Blank(c) => out.push(*c),
             }
         }
         Ok(out)

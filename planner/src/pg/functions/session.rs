@@ -27,7 +27,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tenon_storage::datetime::{DAY_US, timestamp_to_char, timetz_bytes};
+use tenon_storage::datetime::{DAY_US, Template, timestamp_to_char, timetz_bytes};
 use tenon_storage::{DatabaseState, Relation};
 use tokio_util::sync::CancellationToken;
 
@@ -168,8 +168,8 @@ impl Facts {
             "timeofday" => {
                 let local = self.settings.conventions(None).zone.at(now_us());
                 let clock = now_us() + i64::from(local.east_s) * 1_000_000;
-                let pattern = "Dy Mon DD HH24:MI:SS.US YYYY TZ";
-                let shown = timestamp_to_char(clock, Some(&local), pattern).ok().flatten();
+                let pattern = Template::of("Dy Mon DD HH24:MI:SS.US YYYY TZ");
+                let shown = timestamp_to_char(clock, Some(&local), &pattern).ok().flatten();
                 text(&shown.unwrap_or_default())
             }
             "pg_postmaster_start_time" | "pg_conf_load_time" => time(self.server_start_us),

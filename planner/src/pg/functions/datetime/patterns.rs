@@ -9,11 +9,14 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use datafusion::arrow::datatypes::{DataType, Float64Type, IntervalMonthDayNanoType, TimestampMicrosecondType};
 use datafusion::common::Result;
 use datafusion::logical_expr::ScalarUDF;
+use std::convert::Infallible;
 use std::sync::Arc;
 use tenon_storage::datetime::arithmetic::{date_plus, stamp};
-use tenon_storage::datetime::{FIRST_US, from_char, interval_to_char, is_infinite, out_of_range, timestamp_to_char};
+use tenon_storage::datetime::{
+    FIRST_US, Template, from_char, interval_to_char, is_infinite, out_of_range, timestamp_to_char,
+};
 use tenon_storage::types::NUMERIC;
-use tenon_storage::{ErrorKind, StorageError};
+use tenon_storage::{ErrorKind, Latest, StorageError};
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
     vec![
@@ -72,9 +75,15 @@ fn pattern_of(of: &DataType) -> Option<DataType> {
     }
 }
 
+fn template<'l>(latest: &'l mut Latest<Template>, pattern: &str) -> &'l Template {
+    let Ok(template) = latest.of(pattern, |pattern| Ok::<_, Infallible>(Template::of(pattern)));
+    template
+}
+
 fn to_char(call: &Call) -> Result<ArrayRef> {
     let patterns = call.args[1].as_string_view();
     let rows = 0..call.rows;
+    let mut latest = Latest::default();
     let values = match call.args[0].data_type() {
         time if *time == TIME => &converted(&call.args[0], &INTERVAL, &call.conventions)?,
         _ => &call.args[0],
@@ -82,7 +91,7 @@ fn to_char(call: &Call) -> Result<ArrayRef> {
     if values.data_type() == &INTERVAL {
         let spans = values.as_primitive::<IntervalMonthDayNanoType>();
         let out = rows.map(|row| match spans.is_valid(row) && patterns.is_valid(row) {
-            true => interval_to_char(spans.value(row).into(), patterns.value(row)),
+            true => interval_to_char(spans.value(row).into(), template(&mut latest, patterns.value(row))),
             false => Ok(None),
         });
         let out: StringViewArray = out.collect::<std::result::Result<_, _>>().map_err(fail)?;
@@ -93,7 +102,7 @@ fn to_char(call: &Call) -> Result<ArrayRef> {
         if stamps.is_null(row) || patterns.is_null(row) {
             return Ok(None);
         }
-        let (us, pattern) = (stamps.value(row), patterns.value(row));
+        let (us, pattern) = (stamps.value(row), template(&mut latest, patterns.value(row)));
         if !by_zone {
             return timestamp_to_char(us, None, pattern);
         }
@@ -108,10 +117,14 @@ fn to_char(call: &Call) -> Result<ArrayRef> {
 }
 
 /// One value for each text with its pattern.
-fn read<T>(call: &Call, of: impl Fn(&str, &str) -> std::result::Result<T, StorageError>) -> Result<Vec<Option<T>>> {
+fn read<T>(
+    call: &Call,
+    of: impl Fn(&str, &Template) -> std::result::Result<T, StorageError>,
+) -> Result<Vec<Option<T>>> {
     let pairs = call.args[0].as_string_view().iter().zip(call.args[1].as_string_view());
+    let mut latest = Latest::default();
     let found = pairs.map(|pair| match pair {
-        (Some(text), Some(pattern)) => of(text, pattern).map(Some),
+        (Some(text), Some(pattern)) => of(text, template(&mut latest, pattern)).map(Some),
         _ => Ok(None),
     });
     found.collect::<std::result::Result<_, _>>().map_err(fail)

@@ -4,8 +4,7 @@ use super::pattern::{Key, Pattern, PatternNode, SignAt};
 use crate::pg::error::{Result, SqlError, state};
 use tenon_storage::numeric::{Finite, Int, Numeric};
 
-pub(super) fn to_number(text: &str, format: &str) -> Result<Numeric> {
-    let pattern = Pattern::parse(format)?;
+pub(super) fn to_number(text: &str, pattern: &Pattern) -> Result<Numeric> {
     if pattern.scientific || pattern.roman {
         let name = if pattern.roman { "RN" } else { "EEEE" };
         let message = format!("\"{name}\" not supported for input");
@@ -19,7 +18,7 @@ pub(super) fn to_number(text: &str, format: &str) -> Result<Numeric> {
         before: 0,
         behind: 0,
         point: false,
-        pattern: &pattern,
+        pattern,
     };
     reader.read();
     let (scale, sign) = (reader.behind, if reader.negative == Some(true) { "-" } else { "" });

@@ -12,7 +12,9 @@ use datafusion::arrow::datatypes::{DataType, Float64Type};
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 use output::Number;
+use pattern::Pattern;
 use std::sync::Arc;
+use tenon_storage::Latest;
 use tenon_storage::numeric::Numeric;
 use tenon_storage::numeric::column::{Values, collect, is_number};
 use tenon_storage::types::NUMERIC;
@@ -21,8 +23,12 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
     let texts = Signature::exact(vec![DataType::Utf8View; 2], Volatility::Immutable);
     vec![function("to_number", texts, NUMERIC, |args, _| {
         let rows = args[0].as_string_view().iter().zip(args[1].as_string_view());
+        let mut latest = Latest::default();
         let numbers = rows.map(|row| match row {
-            (Some(text), Some(format)) => input::to_number(text, format).map(Some).map_err(to_datafusion),
+            (Some(text), Some(format)) => {
+                let pattern = latest.of(format, Pattern::parse).map_err(to_datafusion)?;
+                input::to_number(text, pattern).map(Some).map_err(to_datafusion)
+            }
             _ => Ok(None),
         });
         let numbers: Vec<Option<Numeric>> = numbers.collect::<Result<_>>()?;
@@ -100,6 +106,7 @@ fn to_char(numbers: &ArrayRef, formats: &ArrayRef) -> Result<ArrayRef> {
     let Some(exact) = Values::of(numbers) else {
         return plan_err!("to_char does not take {}", numbers.data_type());
     };
+    let mut latest = Latest::default();
     let texts = (0..numbers.len()).map(|row| {
         if numbers.is_null(row) || formats.is_null(row) {
             return Ok(None);
@@ -111,9 +118,8 @@ fn to_char(numbers: &ArrayRef, formats: &ArrayRef) -> Result<ArrayRef> {
                 None => return Ok(None),
             },
         };
-        output::to_char(&number, formats.value(row))
-            .map(Some)
-            .map_err(to_datafusion)
+        let pattern = latest.of(formats.value(row), Pattern::parse).map_err(to_datafusion)?;
+        output::to_char(&number, pattern).map(Some).map_err(to_datafusion)
     });
     Ok(Arc::new(texts.collect::<Result<StringViewArray>>()?))
 }

@@ -20,8 +20,8 @@ impl Number {
     }
 }
 
-pub(super) fn to_char(number: &Number, format: &str) -> Result<String> {
-    let mut pattern = Pattern::parse(format)?;
+pub(super) fn to_char(number: &Number, pattern: &Pattern) -> Result<String> {
+    let mut pattern = pattern.clone();
     if pattern.roman {
         let whole = match number {
             Number::Exact(value) => value.to_i64().ok().flatten(),
