@@ -12,8 +12,8 @@
 use super::determined::{self, Keyed};
 use super::merged::{Merging, Side, merged};
 use super::{
-    Binder, column_names, fold, grouped_apart, order_keys, outer_aggregates, output_names, row_values, whole_rows,
-    windows,
+    Binder, column_names, fold, grouped_apart, lookup, order_keys, outer_aggregates, output_names, row_values,
+    whole_rows, windows,
 };
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::select;
@@ -386,6 +386,17 @@ impl Expander<'_> {
 
     /// The same with their types, as far as these are known.
     fn typed_columns(&self, mut relation: TableFactor) -> Result<Vec<(String, Option<SqlType>)>> {
+        let plain = self.stored(&relation);
+        let plain = plain.filter(|(_, alias)| alias.is_none_or(|alias| alias.columns.is_empty()));
+        if let Some(view) = plain.and_then(|(name, _)| lookup::view(self.binder, name)) {
+            let (snapshot, known) = (&self.binder.snapshot, &self.binder.columns_of_views);
+            if let Some(columns) = known.get(snapshot, view.oid) {
+                return Ok(columns);
+            }
+            let columns = self.columns_alone(relation)?;
+            known.keep(snapshot, view.oid, &columns);
+            return Ok(columns);
+        }
         self.columns_alone(relation.clone()).or_else(|error| {
             column_names::reduce(&mut relation);
             let columns = self.columns_alone(relation).map_err(|_| error)?;

@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::ast::ObjectName;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tenon_executor::scan::SegmentTable;
-use tenon_storage::{DatabaseState, Index, Relation, Sequence, TableVersion, privilege};
+use tenon_storage::{DatabaseState, Index, Relation, Sequence, TableVersion, View, privilege};
 
 /// Schema and name of a relation that exists, or is to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -270,6 +270,20 @@ pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn T
             }
             None => Err(undefined(name.schema(), table)),
         },
+    }
+}
+
+/// The view that a name in FROM stands for; None where it is something else.
+pub(super) fn view<'b>(binder: &'b Binder, name: &ObjectName) -> Option<&'b View> {
+    let (schema, table) = binder.names().split(name).ok()?;
+    let is_own = |own: &String| schema.is_none() && *own == table;
+    let mut of_statement = binder.overlay.iter().chain(&binder.relations);
+    if of_statement.any(|(own, _)| is_own(own)) || system::source(binder, schema.as_deref(), &table).ok()?.is_some() {
+        return None;
+    }
+    match binder.names().find(schema.as_deref(), &table)? {
+        Relation::View(view) => Some(view),
+        _ => None,
     }
 }
 

@@ -100,6 +100,7 @@ pub(crate) struct Binder {
     depth: usize,
     /// Relations looked up so far, by views too.
     relations_named: Arc<AtomicUsize>,
+    columns_of_views: view::ColumnsOfViews,
 }
 
 impl Binder {
@@ -120,6 +121,7 @@ impl Binder {
             relations: Vec::new(),
             depth: 0,
             relations_named: Arc::default(),
+            columns_of_views: view::ColumnsOfViews::default(),
         }
     }
 

@@ -10,8 +10,10 @@ use datafusion::datasource::{ViewTable, provider_as_source};
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, TableSource};
 use datafusion::prelude::Expr;
 use datafusion::sql::sqlparser::ast;
+use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::sync::Arc;
-use tenon_storage::View;
+use tenon_storage::{DatabaseState, SqlType, View};
 
 /// Stack that planning one view may take, and how much is added where there is less.
 const STACK_LEFT_BYTES_MIN: usize = 1 << 20;
@@ -26,6 +28,26 @@ pub(super) fn source(binder: &Binder, view: &View) -> Result<Arc<dyn TableSource
         plan,
         Some(view.sql.clone()),
     ))))
+}
+
+/// The columns of views that a statement has asked for, and their types as far as these are known: their queries may ask for
+/// those of other views in turn, each of which would be planned for every way that leads to it.
+#[derive(Clone, Default)]
+pub(super) struct ColumnsOfViews(Arc<Mutex<HashMap<u32, (Arc<DatabaseState>, Columns)>>>);
+
+type Columns = Vec<(String, Option<SqlType>)>;
+
+impl ColumnsOfViews {
+    /// Of the view with this oid in a snapshot.
+    pub(super) fn get(&self, snapshot: &Arc<DatabaseState>, oid: u32) -> Option<Columns> {
+        let known = self.0.lock();
+        let (of, columns) = known.get(&oid)?;
+        Arc::ptr_eq(of, snapshot).then(|| columns.clone())
+    }
+
+    pub(super) fn keep(&self, snapshot: &Arc<DatabaseState>, oid: u32, columns: &Columns) {
+        self.0.lock().insert(oid, (Arc::clone(snapshot), columns.clone()));
+    }
 }
 
 impl Binder {
