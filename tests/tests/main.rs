@@ -19,6 +19,7 @@ mod estimates;
 mod for_update;
 mod foreign_keys;
 mod fragments;
+mod frames;
 mod gpu;
 mod hba;
 mod http;
@@ -75,6 +76,7 @@ fn main() {
     trials.extend(wire_fuzz::trials());
     trials.extend(cancel::trials());
     trials.extend(kept::trials());
+    trials.extend(frames::trials());
     trials.extend(tops::trials());
     trials.extend(together::trials());
     trials.extend(limits::trials());

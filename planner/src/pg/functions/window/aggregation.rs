@@ -14,6 +14,9 @@ use datafusion::physical_expr::expressions::{Column, Literal};
 use std::ops::Range;
 use std::sync::Arc;
 
+/// Aggregates whose states forget rows in whichever order these came.
+const FORGET_ANY: [&str; 3] = ["avg", "count", "sum"];
+
 /// The aggregate over columns that hold its arguments; constants stay what they are. And the types in which it takes them.
 pub(super) fn aggregate_of(
     function: &Arc<AggregateUDF>,
@@ -92,7 +95,8 @@ impl<'a> Aggregation<'a> {
 
     pub fn results(mut self, frames: &Frames, data_type: &DataType) -> Result<ArrayRef> {
         let rows = self.before.len() - 1;
-        let mut held = 0..0;
+        let (mut held, mut held_parts) = (0..0, [0..0, 0..0, 0..0]);
+        let forgets_any = self.forgets && FORGET_ANY.contains(&self.aggregate.fun().name());
         let mut last: Option<([Range<usize>; 3], ScalarValue)> = None;
         let mut results = Vec::with_capacity(rows);
         for row in 0..rows {
@@ -108,6 +112,10 @@ impl<'a> Aggregation<'a> {
                 continue;
             }
             let value = match frames.excludes() {
+                true if forgets_any => {
+                    self.turned(&mut held_parts, &parts)?;
+                    self.state.evaluate()?
+                }
                 true => self.afresh(&parts)?,
                 false => {
                     let [whole, ..] = &parts;
@@ -132,6 +140,25 @@ impl<'a> Aggregation<'a> {
             state.update_batch(&self.slices(part))?;
         }
         state.evaluate()
+    }
+
+    /// Makes the state that of the rows of `wanted`; `held` are those that it has. From one row to the next, few come and go.
+    fn turned(&mut self, held: &mut [Range<usize>; 3], wanted: &[Range<usize>; 3]) -> Result<()> {
+        let rows = |parts: &[Range<usize>]| parts.iter().map(ExactSizeIterator::len).sum::<usize>();
+        let mut gone = without(held, wanted);
+        if rows(&gone) > rows(wanted) {
+            self.state = self.aggregate.create_sliding_accumulator()?;
+            *held = [0..0, 0..0, 0..0];
+            gone.clear();
+        }
+        for part in gone {
+            self.state.retract_batch(&self.slices(&part))?;
+        }
+        for part in without(wanted, held) {
+            self.state.update_batch(&self.slices(&part))?;
+        }
+        *held = wanted.clone();
+        Ok(())
     }
 
     fn slices(&self, rows: &Range<usize>) -> Vec<ArrayRef> {
@@ -159,5 +186,51 @@ impl<'a> Aggregation<'a> {
         }
         *held = wanted;
         Ok(())
+    }
+}
+
+/// The rows of some parts that are in none of the others. Parts are in order.
+fn without(parts: &[Range<usize>; 3], others: &[Range<usize>; 3]) -> Vec<Range<usize>> {
+    let mut left = Vec::new();
+    for part in parts {
+        let mut from = part.start;
+        for other in others.iter().filter(|other| other.start < other.end) {
+            if from < other.start.min(part.end) {
+                left.push(from..other.start.min(part.end));
+            }
+            from = from.max(other.end);
+        }
+        if from < part.end {
+            left.push(from..part.end);
+        }
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::prelude::*;
+
+    #[test]
+    fn rows_of_parts_without_others() {
+        let seed: u64 = rand::random();
+        println!("seed {seed}");
+        let mut random = StdRng::seed_from_u64(seed);
+        for _ in 0..2000 {
+            let mut parts = || {
+                let mut ends: Vec<usize> = (0..6).map(|_| random.random_range(0..12)).collect();
+                ends.sort_unstable();
+                [ends[0]..ends[1], ends[2]..ends[3], ends[4]..ends[5]]
+            };
+            let (parts, others) = (parts(), parts());
+            let rows: Vec<usize> = parts.iter().cloned().flatten().collect();
+            let expected: Vec<usize> = rows
+                .into_iter()
+                .filter(|row| !others.iter().any(|other| other.contains(row)))
+                .collect();
+            let found: Vec<usize> = without(&parts, &others).into_iter().flatten().collect();
+            assert_eq!(found, expected, "seed {seed}: {parts:?} without {others:?}");
+        }
     }
 }
