@@ -6,6 +6,7 @@
 //! into it, and otherwise for each row's values again. Rows of equal values share a run, and many rows do where the subquery
 //! is a plan over the values of them all (`unnested`, `together`).
 
+mod asked;
 mod rows;
 mod together;
 mod unnested;

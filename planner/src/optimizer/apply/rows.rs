@@ -2,22 +2,31 @@
 
 use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{DataType, Field, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::datasource::TableType;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, StatisticsArgs,
 };
+use foldhash::{HashMap, HashMapExt};
 use std::fmt;
 use std::sync::Arc;
+
+/// The name of the number's column in the relation.
+pub(super) const NUMBER: &str = "number";
+
+/// The name of the column of a value, by its place.
+fn value_name(at: usize) -> String {
+    format!("value{at}")
+}
 
 /// What the relation has in a run, as an extension of the run's configuration.
 pub(super) struct RowsOfRun(pub RecordBatch);
@@ -35,6 +44,39 @@ impl RowsTable {
         known.num_rows = Precision::Inexact(self.expected);
         known
     }
+}
+
+/// The columns of the relation: each value as its placeholder is declared. None: a placeholder is of another type than the
+/// value, or none.
+pub(super) fn fields(
+    subquery: &LogicalPlan,
+    ids: &[String],
+    types: &[DataType],
+    kept: &[usize],
+) -> Result<Option<Vec<Field>>> {
+    let mut declared: HashMap<String, Field> = HashMap::new();
+    subquery.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let Expr::Placeholder(placeholder) = expr
+                    && let Some(field) = &placeholder.field
+                {
+                    declared.insert(placeholder.id.clone(), field.as_ref().clone());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    let mut fields = vec![Field::new(NUMBER, DataType::Int64, false)];
+    for (place, at) in kept.iter().enumerate() {
+        let field = match declared.remove(&ids[*at]) {
+            Some(field) if *field.data_type() != types[*at] => return Ok(None),
+            Some(field) => field,
+            None => Field::new("", types[*at].clone(), true),
+        };
+        fields.push(field.with_name(value_name(place)).with_nullable(true));
+    }
+    Ok((!kept.is_empty()).then_some(fields))
 }
 
 #[async_trait]

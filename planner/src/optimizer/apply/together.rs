@@ -1,7 +1,8 @@
 //! Rows of an input whose subqueries run together, as one plan over the values of them all ([`unnested`]).
 
-use super::rows::{RowsExec, RowsOfRun, RowsTable};
-use super::unnested::{NUMBER, Unnested, unnested, value_name};
+use super::asked::Asked;
+use super::rows::{RowsExec, RowsOfRun, RowsTable, fields};
+use super::unnested::{Unnested, unnested};
 use super::{Running, optimized};
 use crate::optimizer;
 use crate::optimizer::execution::{fresh, in_config, shares_state};
@@ -10,18 +11,15 @@ use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array,
 };
 use datafusion::arrow::compute::{SortColumn, lexsort_to_indices};
-use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
-use datafusion::arrow::row::{RowConverter, SortField};
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::arrow::datatypes::{DataType, Int64Type, Schema, SchemaRef};
 use datafusion::common::{Result, internal_err};
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
-use foldhash::HashMap;
 use futures::StreamExt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -250,70 +248,6 @@ fn by_number(numbers: &[i64], count: usize) -> UInt32Array {
         *place += 1;
     }
     UInt32Array::from(order)
-}
-
-/// The columns of the relation: each value as its placeholder is declared. None: a placeholder is of another type than the
-/// value, or none.
-fn fields(subquery: &LogicalPlan, ids: &[String], types: &[DataType], kept: &[usize]) -> Result<Option<Vec<Field>>> {
-    let mut declared: HashMap<String, Field> = HashMap::default();
-    subquery.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            expr.apply(|expr| {
-                if let Expr::Placeholder(placeholder) = expr
-                    && let Some(field) = &placeholder.field
-                {
-                    declared.insert(placeholder.id.clone(), field.as_ref().clone());
-                }
-                Ok(TreeNodeRecursion::Continue)
-            })
-        })
-    })?;
-    let mut fields = vec![Field::new(NUMBER, DataType::Int64, false)];
-    for (place, at) in kept.iter().enumerate() {
-        let field = match declared.remove(&ids[*at]) {
-            Some(field) if *field.data_type() != types[*at] => return Ok(None),
-            Some(field) => field,
-            None => Field::new("", types[*at].clone(), true),
-        };
-        fields.push(field.with_name(value_name(place)).with_nullable(true));
-    }
-    Ok((!kept.is_empty()).then_some(fields))
-}
-
-/// Which of the different values each row has; none where it does not ask.
-struct Asked {
-    numbers: Vec<Option<u32>>,
-    /// The first row of each number.
-    firsts: Vec<u32>,
-}
-
-impl Asked {
-    fn of(values: &[ArrayRef], guard: Option<&BooleanArray>, rows: usize) -> Result<Self> {
-        let asks = |row: usize| guard.is_none_or(|guard| guard.is_valid(row) && guard.value(row));
-        let fields: Vec<_> = values
-            .iter()
-            .map(|array| SortField::new(array.data_type().clone()))
-            .collect();
-        let (mut numbers, mut firsts) = (Vec::with_capacity(rows), Vec::new());
-        if !RowConverter::supports_fields(&fields) {
-            for row in 0..rows {
-                numbers.push(asks(row).then_some(firsts.len() as u32));
-                firsts.extend(asks(row).then_some(row as u32));
-            }
-            return Ok(Self { numbers, firsts });
-        }
-        let keys = RowConverter::new(fields)?.convert_columns(values)?;
-        let mut known: HashMap<&[u8], u32> = HashMap::default();
-        for row in 0..rows {
-            numbers.push(asks(row).then(|| {
-                *known.entry(keys.row(row).data()).or_insert_with(|| {
-                    firsts.push(row as u32);
-                    firsts.len() as u32 - 1
-                })
-            }));
-        }
-        Ok(Self { numbers, firsts })
-    }
 }
 
 impl Running {

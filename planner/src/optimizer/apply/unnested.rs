@@ -6,7 +6,7 @@
 //! More than 400 lines because each kind of node is a case of one walk.
 
 use super::mentions;
-use super::rows::RowsTable;
+use super::rows::{NUMBER, RowsTable};
 use crate::pg::functions::aggregate::single::SINGLE_ROW;
 use crate::pg::nodes::ProjectSet;
 use datafusion::catalog::default_table_source::provider_as_source;
@@ -22,14 +22,6 @@ use datafusion::logical_expr::{
 };
 use std::collections::HashSet;
 use std::sync::Arc;
-
-/// The name of the number's column in the relation.
-pub(super) const NUMBER: &str = "number";
-
-/// The name of the column of a value, by its place.
-pub(super) fn value_name(at: usize) -> String {
-    format!("value{at}")
-}
 
 /// A plan for all rows.
 pub(super) struct Unnested {
