@@ -26,8 +26,10 @@ mod reads;
 mod records;
 pub(crate) mod recursion;
 mod relations;
+mod returned_rows;
 mod row_values;
 mod sample;
+mod schemas;
 pub(crate) mod system_columns;
 mod view;
 mod whole_rows;
@@ -35,7 +37,7 @@ mod windows;
 mod with;
 
 pub(crate) use crate::pg::names::{fold, named_sequence, parts, refers_to};
-pub(crate) use composite::parsed as parsed_type;
+pub(crate) use composite::{named_in_full, parsed as parsed_type};
 pub(crate) use functions::{argument_type, overloads};
 pub(crate) use inline::{DomainCondition, conditions_of, undefined_function, with_value};
 pub(crate) use lookup::{Names, Target, relation_named, undefined};
@@ -63,6 +65,7 @@ use datafusion::logical_expr::{AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, 
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tenon_storage::DatabaseState;
@@ -97,6 +100,8 @@ pub(crate) struct Binder {
     unasked: Option<u32>,
     unread: Option<u32>,
     reads: reads::Reads,
+    /// The functions in SQL that what is planned calls, and how deep in bodies of others, where that is to be known.
+    calls: Option<Arc<Mutex<Vec<(usize, u32)>>>>,
     depth: usize,
     /// Relations looked up so far, by views too.
     relations_named: Arc<AtomicUsize>,
@@ -112,6 +117,7 @@ impl Binder {
             unasked: None,
             unread: None,
             reads: reads::Reads::default(),
+            calls: None,
             services,
             snapshot,
             changed: None,
@@ -246,6 +252,7 @@ impl Binder {
             unasked: None,
             unread: None,
             reads: self.reads.within(),
+            calls: None,
             positions_of: None,
             overlay: None,
             relations: Vec::new(),

@@ -265,6 +265,7 @@ impl Binder {
 
     /// The same of a type as it is declared; whether it is known is not asked.
     pub(crate) fn check_usage_of(&self, declared: &ast::DataType) -> Result<()> {
+        self.check_schema_of_type(declared)?;
         match declared {
             ast::DataType::Array(
                 ast::ArrayElemTypeDef::SquareBracket(item, _)

@@ -41,7 +41,7 @@ pub(super) fn declared(
     }
     Ok(Check {
         name,
-        condition: qualify::expression(binder, &condition).to_string(),
+        condition: qualify::expression(binder, &condition)?.to_string(),
         not_valid: false,
         comment: None,
     })

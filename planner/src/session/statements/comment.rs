@@ -156,6 +156,7 @@ fn place(session: &Session, on: &Commented) -> Result<Option<(u32, u32)>> {
                 .map(|index| (index.oid, 0))
         }
         Commented::Domain(name) => {
+            binder.check_schema_of(name)?;
             let shown = parts(name).join(".");
             match super::domain::find(&binder, name) {
                 Some(domain) => Some((domain.oid, 0)),
@@ -167,6 +168,7 @@ fn place(session: &Session, on: &Commented) -> Result<Option<(u32, u32)>> {
         }
         Commented::Type(of) => match of {
             DataType::Custom(name, arguments) if arguments.is_empty() => {
+                binder.check_schema_of(name)?;
                 match binder.type_named(parts(name), |object| Some(type_identity(object)?.0)) {
                     Some(oid) => Some((oid, 0)),
                     // The type of a relation's rows has the relation's oid, and so no comment of its own.

@@ -47,8 +47,8 @@ fn check_type(binder: &Binder, column: &str, data_type: &DataType) -> Result<()>
         let message = format!("column \"{column}\" has pseudo-type unknown");
         return Err(SqlError::new(state::INVALID_TABLE_DEFINITION, message));
     }
-    binder.field_of_type(data_type)?;
-    binder.check_usage_of(data_type)
+    binder.check_usage_of(data_type)?;
+    binder.field_of_type(data_type).map(|_| ())
 }
 
 fn key(composite: &Composite) -> ObjectKey {

@@ -56,6 +56,7 @@ pub(super) fn column_definition(
     place: &Target,
 ) -> Result<(ColumnDef, Declared)> {
     let name = fold(&column.name);
+    session.binder().check_schema_of_type(&column.data_type)?;
     let mut declared = Declared::default();
     let serial = match &column.data_type {
         ast::DataType::Custom(own, _) => sequence::serial_type(&super::last(own)),
@@ -91,7 +92,7 @@ pub(super) fn column_definition(
                     return Err(SqlError::new(state::SYNTAX_ERROR, message));
                 }
                 defaults::check(session, expr, &out)?;
-                out.default = Some(qualify::expression(&session.binder(), expr).to_string());
+                out.default = Some(qualify::expression(&session.binder(), expr)?.to_string());
             }
             ColumnOption::PrimaryKey(key) => {
                 declared.key_deferral = keys::deferral(key.characteristics.as_ref())?;
@@ -145,7 +146,7 @@ pub(super) fn column_definition(
                 match generation_expr {
                     Some(expr) => {
                         let expr = constraints::unqualified(expr.clone(), &place.schema, &place.name);
-                        out.default = Some(qualify::expression(&session.binder(), &expr).to_string());
+                        out.default = Some(qualify::expression(&session.binder(), &expr)?.to_string());
                         out.generated = Some(Generated::Stored);
                     }
                     None => {

@@ -9,19 +9,18 @@ use crate::pg::errors::from_datafusion;
 use crate::pg::functions::aggregate::names::is_aggregate;
 use crate::pg::functions::sets::names::is_set;
 use crate::pg::parse::parse_expression;
-use crate::pg::rewrite::{OF_SEQUENCES, arguments, call, function_name, is_regclass, rewrite};
-use crate::pg::walk::Visit;
-use crate::pg::walk::null;
+use crate::pg::rewrite::{OF_SEQUENCES, arguments, call, function_name, is_regclass, relation_text, rewrite};
+use crate::pg::walk::{Visit, VisitMut, null};
 use crate::session::Session;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
-use datafusion::sql::sqlparser::ast::{self, Value, Visitor};
+use datafusion::sql::sqlparser::ast::{self, Value, Visitor, VisitorMut};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use tenon_storage::{ColumnDef, Generated, Object, ObjectKey, Sequence, SqlType, TableDefinition, quote};
+use tenon_storage::{ColumnDef, Generated, Object, ObjectKey, Sequence, SqlType, TableDefinition};
 
 /// Whether a value is the word DEFAULT.
 pub(super) fn is_default(expr: &ast::Expr) -> bool {
@@ -36,15 +35,48 @@ pub(super) fn detail(column: &str, generated: Generated) -> String {
     }
 }
 
-/// `nextval('sequence')`
-pub(super) fn next_of(sequence: &Sequence) -> ast::Expr {
-    let name = format!(
-        "{}.{}",
-        quote::identifier(&sequence.schema_name),
-        quote::identifier(&sequence.name)
-    );
-    let name = ast::Expr::Value(Value::SingleQuotedString(name).into());
-    call("nextval", vec![name])
+/// `nextval(oid)`
+fn next_of(sequence: &Sequence) -> ast::Expr {
+    call("nextval", vec![by_oid(sequence.oid)])
+}
+
+fn by_oid(oid: u32) -> ast::Expr {
+    ast::Expr::Cast {
+        kind: ast::CastKind::DoubleColon,
+        expr: Box::new(ast::Expr::Value(Value::Number(oid.to_string(), false).into())),
+        data_type: ast::DataType::Custom(ast::Ident::new("oid").into(), Vec::new()),
+        format: None,
+        array: false,
+    }
+}
+
+/// A kept text, whose relations are those that it was given of, whoever may look them up by their names.
+fn kept(binder: &Binder, text: &str) -> Result<ast::Expr> {
+    struct Relations(Binder);
+    impl VisitorMut for Relations {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
+            let Some(found) = relation_text(expr).and_then(|name| self.0.names().textual(name).ok()) else {
+                return ControlFlow::Continue(());
+            };
+            let oid = found.oid();
+            match expr {
+                ast::Expr::Function(own) => {
+                    if let ast::FunctionArguments::List(list) = &mut own.args
+                        && let Some(first) = list.args.first_mut()
+                    {
+                        *first = ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(by_oid(oid)));
+                    }
+                }
+                ast::Expr::Cast { expr: name, .. } => **name = by_oid(oid),
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut tree = parse_expression(text)?;
+    let _ = VisitMut::visit(&mut tree, &mut Relations(binder.clone().trusted()));
+    Ok(tree)
 }
 
 /// A column's default as an expression over nothing. A column that is computed from others gets NULL for the moment.
@@ -57,9 +89,9 @@ pub(super) fn tree(binder: &Binder, definition: &TableDefinition, column: &Colum
                 .map(|sequence| next_of(sequence))
                 .ok_or_else(|| SqlError::internal("an identity column has no sequence"))
         }
-        (None, Some(text)) => row_cells::cell(binder, column.sql_type, parse_expression(text)?),
+        (None, Some(text)) => row_cells::cell(binder, column.sql_type, kept(binder, text)?),
         (None, None) => match domain_default(binder, column) {
-            Some(text) => parse_expression(&text),
+            Some(text) => kept(binder, &text),
             None => Ok(null()),
         },
     }

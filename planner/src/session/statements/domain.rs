@@ -61,7 +61,7 @@ pub(super) fn create(session: &mut Session, declared: &CreateDomain) -> Result<O
         not_null: declared.not_null,
         // That of the domain below, as it is now.
         default: match &declared.default {
-            Some(default) => Some(qualify::expression(&binder, default).to_string()),
+            Some(default) => Some(qualify::expression(&binder, default)?.to_string()),
             None => inner.as_ref().and_then(|inner| inner.default.clone()),
         },
         checks: Vec::new(),
@@ -116,13 +116,14 @@ fn add_check(binder: &Binder, domain: &mut Domain, name: Option<String>, conditi
     };
     domain
         .checks
-        .push((name, qualify::expression(binder, condition).to_string()));
+        .push((name, qualify::expression(binder, condition)?.to_string()));
     Ok(())
 }
 
 pub(super) async fn alter(session: &mut Session, name: &ObjectName, action: &DomainAction) -> Result<Outcome> {
     session.check_writable("ALTER DOMAIN")?;
     let binder = session.binder();
+    binder.check_schema_of(name)?;
     let domain = binder.domain(name).ok_or_else(|| undefined(name))?;
     binder.check_owner_of_type(domain.oid, &domain.schema_name, &domain.name)?;
     let mut next = (*domain).clone();
@@ -137,10 +138,13 @@ pub(super) async fn alter(session: &mut Session, name: &ObjectName, action: &Dom
     match action {
         DomainAction::Nothing => {}
         DomainAction::Default(default) => {
-            if let Some(default) = default {
-                defaults::check(session, default, &ColumnDef::new(domain.name.clone(), domain.base))?;
-            }
-            next.default = default.as_ref().map(|of| qualify::expression(&binder, of).to_string());
+            next.default = match default {
+                Some(default) => {
+                    defaults::check(session, default, &ColumnDef::new(domain.name.clone(), domain.base))?;
+                    Some(qualify::expression(&binder, default)?.to_string())
+                }
+                None => None,
+            };
         }
         DomainAction::NotNull(not_null) => {
             next.not_null = *not_null;
@@ -261,6 +265,7 @@ pub(super) fn drop(session: &mut Session, names: &[ObjectName], if_exists: bool,
     session.check_writable("DROP DOMAIN")?;
     for name in names {
         let binder = session.binder();
+        binder.check_schema_of(name)?;
         let Some(domain) = binder.domain(name) else {
             let error = undefined(name);
             if !if_exists {

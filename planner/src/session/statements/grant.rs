@@ -72,6 +72,7 @@ pub(super) fn database(session: &Session, name: &str) -> Result<Thing> {
 
 pub(super) fn of_type(session: &Session, name: &ObjectName) -> Result<Thing> {
     let binder = session.binder();
+    binder.check_schema_of(name)?;
     let shown = parts(name).join(".");
     let found = binder.type_named(parts(name), |object| {
         type_identity(object).map(|(oid, schema, name)| (oid, schema.to_string(), name.to_string()))

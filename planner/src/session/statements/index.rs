@@ -226,12 +226,13 @@ async fn on_expressions(
         defaults::refuse_sets(&expr, places.0, places.1)?;
         constraints::expression(&binder, expr.clone(), found.schema())?;
         names.push(key_name(&expr));
-        keys.push(qualify::expression(&binder, &expr).to_string());
+        keys.push(qualify::expression(&binder, &expr)?.to_string());
     }
-    let predicate = create.predicate.as_ref().map(own);
-    if let Some(predicate) = &predicate {
+    let mut predicate = create.predicate.as_ref().map(own);
+    if let Some(predicate) = &mut predicate {
         defaults::refuse_sets(predicate, "index predicate", "index predicates")?;
         constraints::physical(&binder, predicate.clone(), found.schema())?;
+        *predicate = qualify::expression(&binder, predicate)?;
     }
     let index = ExpressionIndex {
         oid: 0,
@@ -239,7 +240,7 @@ async fn on_expressions(
         unique: create.unique,
         nulls_not_distinct: create.nulls_distinct == Some(false),
         keys,
-        predicate: predicate.map(|predicate| qualify::expression(&binder, &predicate).to_string()),
+        predicate: predicate.map(|predicate| predicate.to_string()),
     };
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let transaction = session.transaction()?;

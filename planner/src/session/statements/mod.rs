@@ -25,6 +25,7 @@ mod explain;
 mod for_update;
 mod function;
 mod function_alter;
+mod function_bodies;
 mod function_texts;
 mod generated;
 mod grant;
@@ -106,12 +107,13 @@ pub(crate) struct Description {
 
 /// Parameters and columns of a statement.
 pub(crate) fn describe(session: &mut Session, statement: &Statement, types: &[u32]) -> Result<Description> {
+    permitted::schemas(session, &statement.kind)?;
     let tree = match &statement.kind {
         Kind::Sql(tree) => tree,
         Kind::Fetch(fetch) => return cursor::describe(session, fetch),
         _ => return Ok(Description::default()),
     };
-    // What the statement may not do is told when it runs.
+    // What else the statement may not do is told when it runs.
     let before = std::mem::replace(&mut session.describes, true);
     let described = describe_tree(session, tree, types);
     session.describes = before;
@@ -160,6 +162,7 @@ fn describe_tree(session: &mut Session, tree: &ast::Statement, types: &[u32]) ->
 
 /// Runs a statement inside the session's open transaction.
 pub(crate) async fn run(session: &mut Session, prepared: &Prepared, params: &[ScalarValue]) -> Result<Outcome> {
+    permitted::schemas(session, &prepared.statement.kind)?;
     let changes_rows = matches!(
         &prepared.statement.kind,
         Kind::Sql(tree) if matches!(

@@ -1,5 +1,5 @@
 //! What a statement that changes rows may do with its target: the rights that it needs there, and those of the owners of the
-//! views that it changes rows through. What it reads beside that is asked as its plan is made.
+//! views that it changes rows through. What it reads beside that is asked as its plan is made. And the schemas that it names.
 
 use super::select;
 use super::updatable::Through;
@@ -7,7 +7,10 @@ use crate::catalog::bind::{Binder, fold};
 use crate::catalog::rights::Rights;
 use crate::pg::error::{Result, state};
 use crate::pg::identity::Acting;
+use crate::pg::parse::copy::Source;
 use crate::pg::rewrite::rewrite;
+use crate::pg::statement::Kind;
+use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, SelectItem, Statement, TableFactor, TableWithJoins, With, visit_expressions,
 };
@@ -165,4 +168,24 @@ pub(super) fn named(definition: &TableDefinition, exprs: &[&Expr]) -> Vec<String
         });
     }
     found
+}
+
+/// Whether the statement's role may use the schemas that it says before functions and types.
+pub(super) fn schemas(session: &Session, kind: &Kind) -> Result<()> {
+    if session.acting().superuser {
+        return Ok(());
+    }
+    match kind {
+        Kind::Sql(tree) => session.binder().check_schemas(tree.as_ref()),
+        Kind::Copy(copy) => {
+            let binder = session.binder();
+            copy.filter.iter().try_for_each(|filter| binder.check_schemas(filter))?;
+            match &copy.source {
+                Source::Relation(..) => Ok(()),
+                Source::Query(query) => binder.check_schemas(query.as_ref()),
+                Source::Change(change) => binder.check_schemas(change.as_ref()),
+            }
+        }
+        _ => Ok(()),
+    }
 }

@@ -4,6 +4,7 @@
 use super::function_texts::written;
 use crate::catalog::bind::{Binder, fold, parsed_type};
 use crate::catalog::system::shipped_arguments;
+use crate::pg::error::Result;
 use crate::pg::rewrite::{is_regclass, relation_text};
 use crate::pg::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::{
@@ -18,11 +19,12 @@ pub(super) fn query(binder: &Binder, query: &mut Box<Query>) {
     qualify(binder, query);
 }
 
-/// An expression with the bare names in it qualified.
-pub(super) fn expression(binder: &Binder, expr: &Expr) -> Expr {
+/// An expression with the bare names in it qualified; 42501 where it names what its schema keeps from who writes it.
+pub(super) fn expression(binder: &Binder, expr: &Expr) -> Result<Expr> {
+    binder.check_schemas(expr)?;
     let mut expr = expr.clone();
     qualify(binder, &mut expr);
-    expr
+    Ok(expr)
 }
 
 fn qualify<T: VisitMut>(binder: &Binder, tree: &mut T) {

@@ -40,6 +40,7 @@ pub(super) fn create(session: &mut Session, name: &ObjectName, options: &RangeOp
     }
     let declared = options.subtype.as_ref();
     let declared = declared.ok_or_else(|| syntax("type attribute \"subtype\" is required"))?;
+    session.binder().check_schema_of_type(declared)?;
     let subtype = session.binder().sql_type(declared)?.unlimited();
     if subtype == SqlType::Json {
         let message = "data type json has no default operator class for access method \"btree\"";

@@ -50,6 +50,7 @@ pub(super) async fn drop(
     session.check_writable("DROP TYPE")?;
     for name in names {
         let binder = session.binder();
+        binder.check_schema_of(name)?;
         let owned = |oid: u32, schema: &str, name: &str| binder.check_owner_of_type(oid, schema, name);
         if let Some(domain) = binder.domain(name) {
             owned(domain.oid, &domain.schema_name, &domain.name)?;

@@ -115,7 +115,8 @@ fn own(
                 ColumnOption::NotNull => partition.not_null.push(at),
                 ColumnOption::Check(check) => checks.push((option.name.clone(), check.clone())),
                 ColumnOption::Default(value)
-                    if root.columns[at].default == Some(qualify::expression(&session.binder(), value).to_string()) => {}
+                    if root.columns[at].default == Some(qualify::expression(&session.binder(), value)?.to_string()) => {
+                }
                 other => return Err(SqlError::unsupported(format!("{other} of a partition's column"))),
             }
         }

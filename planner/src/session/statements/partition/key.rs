@@ -104,7 +104,7 @@ fn key(binder: &Binder, expr: &Expr, schema: &Arc<Schema>) -> Result<PartitionKe
     }
     let sql_type = SqlType::from_field(&field).ok_or_else(|| SqlError::unsupported("a partition key of this type"))?;
     let is_call = matches!(inner, Expr::Function(_));
-    let kept = qualify::expression(binder, inner);
+    let kept = qualify::expression(binder, inner)?;
     Ok(PartitionKey {
         expression: if is_call { kept.to_string() } else { format!("({kept})") },
         is_column: false,
