@@ -24,7 +24,7 @@ use foldhash::fast::FixedState;
 use std::hash::BuildHasher;
 
 /// The kinds that an analyzer rule is about; of those that are not here, all there is.
-const OF_ANALYSIS: [(&str, Kinds); 19] = [
+const OF_ANALYSIS: [(&str, Kinds); 20] = [
     ("rows_again", Kinds::FILTER),
     ("plan_array_literals", Kinds::CALL),
     ("numbers_in_arrays", Kinds::CALL),
@@ -48,6 +48,7 @@ const OF_ANALYSIS: [(&str, Kinds); 19] = [
             .or(Kinds::LATERAL)
             .or(Kinds::OUTER_JOIN),
     ),
+    ("arguments_once", Kinds::VOLATILE),
     ("volatile_columns_late", Kinds::VOLATILE),
     ("effects_of_rows", Kinds::VOLATILE),
     ("limits_by_value", Kinds::LIMIT),

@@ -4,6 +4,7 @@
 //! More than 400 lines because casts to domains and calls of functions are met in one walk, and either may hold the
 //! other.
 
+mod once;
 mod overloads;
 mod parameters;
 mod results;
@@ -11,9 +12,8 @@ mod variadic;
 
 use results::gives_set;
 
-use super::composite::parsed;
+use super::composite::{named_in_full, parsed};
 use super::{Binder, argument_fields, changed, fold, hygiene, outer_aggregates, parts};
-use crate::catalog::rights::Rights;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::aggregate::names::has_aggregate;
 use crate::pg::functions::raise::RAISE;
@@ -191,7 +191,11 @@ fn string(text: &str) -> Expr {
 
 /// A value of a domain: `CASE WHEN NOT condition THEN raise(...) ELSE value END`.
 fn checked(binder: &Binder, inner: &Expr, domain: &Arc<Domain>) -> Result<Expr> {
-    let value = cast(inner.clone(), &domain.base.to_string())?;
+    let mut value = cast(inner.clone(), &named_in_full(domain.base))?;
+    let mut once = Vec::new();
+    if once::is_volatile(binder, inner) {
+        once.push(once::stand_in(&mut value, Some(&named_in_full(domain.base)))?);
+    }
     let mut conditions = Vec::new();
     for DomainCondition {
         condition,
@@ -224,15 +228,16 @@ fn checked(binder: &Binder, inner: &Expr, domain: &Arc<Domain>) -> Result<Expr> 
         });
     }
     if conditions.is_empty() {
-        return Ok(value);
+        return Ok(once.pop().map_or(value, |(_, value)| value));
     }
-    Ok(Expr::Case {
+    let value = Expr::Case {
         case_token: datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
         end_token: datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
         operand: None,
         conditions,
         else_result: Some(Box::new(value)),
-    })
+    };
+    Ok(once::with(once, value))
 }
 
 /// What values of a domain have to satisfy, with the error for those that do not.
@@ -359,6 +364,15 @@ fn bound(function: &Function, given: &Arguments) -> Result<Option<Vec<Expr>>> {
     Ok(Some(out))
 }
 
+/// A call's function and its query with the call's arguments in it.
+struct Body {
+    function: Arc<Function>,
+    query: Box<Query>,
+    values: Vec<Expr>,
+    /// The arguments that the query does not compute wherever they stand.
+    once: Vec<once::Once>,
+}
+
 impl Inliner<'_> {
     fn deeper(&self, sees_changes: bool) -> Result<Inliner<'_>> {
         if self.depth >= DEPTH_MAX {
@@ -379,13 +393,7 @@ impl Inliner<'_> {
     }
 
     /// The function's query with the call's arguments in it; None where no function fits the call. `of`: the call, in FROM.
-    #[allow(clippy::type_complexity, reason = "the call's parts, taken apart at once")]
-    fn body(
-        &self,
-        name: &ObjectName,
-        given: &Arguments,
-        of: Option<&TableFactor>,
-    ) -> Result<Option<(Arc<Function>, Box<Query>, Vec<Expr>)>> {
+    fn body(&self, name: &ObjectName, given: &Arguments, of: Option<&TableFactor>) -> Result<Option<Body>> {
         let mut candidates = Vec::new();
         for function in self.binder.functions_named(name) {
             if let Some(values) = bound(&function, given)? {
@@ -398,11 +406,10 @@ impl Inliner<'_> {
         };
         if let Some((function, mut values)) = meant {
             // Who calls it must have the right, also through a view.
-            let rights = Rights {
-                state: &self.binder.snapshot,
-                acting: self.binder.facts.acting,
-            };
-            rights.check_function(function.oid, &function.name)?;
+            if let Some(calls) = &self.binder.calls {
+                calls.lock().push((self.depth, function.oid));
+            }
+            self.binder.caller().check_function(function.oid, &function.name)?;
             let body = match (function.language.as_str(), &function.returns) {
                 ("sql", _) => Some(function.body.clone()),
                 ("plpgsql", FunctionResult::Scalar(result)) if result != "void" && result != "record" => {
@@ -422,6 +429,10 @@ impl Inliner<'_> {
             let Statement::Query(mut query) = *tree else {
                 return Err(SqlError::unsupported("a function in SQL that changes data"));
             };
+            // A string is read by the names that who calls it may use.
+            if !function.options.bound {
+                self.binder.check_schemas(query.as_ref())?;
+            }
             rewrite(&mut query);
             let records = self.records(&function, &query);
             argument_fields::resolve(&mut query, &function.name, &records);
@@ -434,12 +445,21 @@ impl Inliner<'_> {
                 changed::mark(self.binder, &mut query);
             }
             outer_aggregates::mark(&mut query, |expr| parameters::marked(expr).is_some());
+            let once = self.once(&function, &query, &mut values, of.is_some())?;
             parameters::fill(&mut query, &values);
+            if of.is_some() {
+                once::with_rows(&once, &mut query);
+            }
             match query.visit(&mut self.deeper(sees_changes)?) {
                 ControlFlow::Break(error) => return Err(error),
                 ControlFlow::Continue(()) => {}
             }
-            return Ok(Some((function, query, values)));
+            return Ok(Some(Body {
+                function,
+                query,
+                values,
+                once,
+            }));
         }
         Ok(None)
     }
@@ -470,25 +490,32 @@ impl Inliner<'_> {
         let Some(given) = arguments(&call.args) else {
             return Ok(None);
         };
-        let Some((function, query, values)) = self.body(&call.name, &given, None)? else {
+        let Some(Body {
+            function,
+            query,
+            values,
+            once,
+        }) = self.body(&call.name, &given, None)?
+        else {
             return Ok(None);
         };
         let value = self.value(&function, query)?;
         // A set of nothing is no row, which CASE cannot say.
         if !function.strict || values.is_empty() || gives_set(&function) {
-            return Ok(Some(value));
+            return Ok(Some(once::with(once, value)));
         }
         let null = |value: &Expr| CaseWhen {
             condition: Expr::IsNull(Box::new(value.clone())),
             result: null(),
         };
-        Ok(Some(Expr::Case {
+        let value = Expr::Case {
             case_token: datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
             end_token: datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
             operand: None,
             conditions: values.iter().map(null).collect(),
             else_result: Some(Box::new(value)),
-        }))
+        };
+        Ok(Some(once::with(once, value)))
     }
 
     /// A call in FROM.
@@ -514,7 +541,10 @@ impl Inliner<'_> {
         if self.binder.functions_named(name).is_empty() {
             return Ok(None);
         }
-        let Some((function, mut query, _)) = self.body(name, &given, Some(factor))? else {
+        let Some(Body {
+            function, mut query, ..
+        }) = self.body(name, &given, Some(factor))?
+        else {
             return Ok(None);
         };
         let own_name = parts(name).pop().unwrap_or_default();

@@ -3,6 +3,7 @@
 use super::Binder;
 use crate::pg::error::{Result, SqlError};
 use crate::pg::errors::{from_arrow, from_datafusion};
+use crate::pg::functions::argument;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -17,6 +18,7 @@ use std::sync::Arc;
 impl Binder {
     /// An expression over the columns of `schema`, with PostgreSQL's meaning.
     pub(crate) fn physical(&self, expr: Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>> {
+        let expr = argument::everywhere(expr).map_err(|error| from_datafusion(&error))?;
         let settings = &self.facts.settings;
         let state = self.services.under(settings.join_options(), settings.conventions(None));
         let schema = Arc::new(schema.clone());

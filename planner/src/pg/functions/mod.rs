@@ -3,6 +3,7 @@
 mod addresses;
 pub(crate) mod advisory;
 pub(crate) mod aggregate;
+pub(crate) mod argument;
 pub(crate) mod array;
 pub(crate) mod array_literal;
 mod backends;
@@ -99,6 +100,8 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
             simple::Text::udf(),
             simple::Nullable::udf(),
             raise(),
+            argument::function(argument::ARGUMENT),
+            argument::function(argument::WITH_ARGUMENT),
             crate::pg::semantics::repeated(),
         ])
     {

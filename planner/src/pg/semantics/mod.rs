@@ -21,6 +21,7 @@
 //! - what correlates a subquery has names of its own: `own_names`;
 //! - functions that return sets: `sets`; the one row of an aggregate several times: `repeated`;
 //! - functions in FROM that do something are called: `effects`;
+//! - arguments of functions in SQL are computed once a call: `arguments_once`;
 //! - volatile functions are called after ORDER BY: `volatile_columns`; once for OVER and the column that is the same:
 //!   `window_keys`;
 //! - what a window function gives over frames that move is in no order: `sliding`;
@@ -28,6 +29,7 @@
 //! - calls of functions and `||` look before they make something long: `bounds`;
 //! - `sum` and `avg` get the implementation that their argument's type asks for: `functions::aggregate`.
 
+mod arguments_once;
 pub(crate) mod arithmetic;
 mod array_numbers;
 mod blanks;
@@ -114,6 +116,7 @@ pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
     rules.push(Arc::new(PostgresSemantics));
     rules.push(Arc::new(constant_conditions::ConstantConditions));
     rules.push(Arc::new(expansion::Expansion));
+    rules.push(Arc::new(arguments_once::ArgumentsOnce));
     rules.push(Arc::new(window_keys::KeysBelowWindows));
     rules.push(Arc::new(intervals::IntervalsByLength));
     rules.push(Arc::new(effects::EffectsOfRows));

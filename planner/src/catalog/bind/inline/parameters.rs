@@ -8,7 +8,7 @@ use crate::catalog::bind::{fold, hygiene};
 use crate::pg::names::known_as;
 use crate::pg::parse::select;
 use crate::pg::rewrite::output_name;
-use crate::pg::walk::{VisitMut, change_inner_first, constraint, null};
+use crate::pg::walk::{VisitMut, change_inner_first, constraint, expressions, null};
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Ident, JoinConstraint, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor,
     TableWithJoins, Value, VisitorMut, With,
@@ -59,6 +59,18 @@ pub(super) fn fill<T: VisitMut>(body: &mut T, values: &[Expr]) {
             *expr = Expr::Nested(Box::new(value.clone()));
         }
     });
+}
+
+/// How often an argument's mark stands in a body: in its own expressions, and in queries within it.
+pub(super) fn uses(body: &Query, at: usize) -> (usize, usize) {
+    let (mut alone, mut inner) = (0, 0);
+    let _ = expressions(body.body.as_ref(), |expr, within| {
+        if marked(expr) == Some(at) {
+            *(if within { &mut inner } else { &mut alone }) += 1;
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    (alone, inner)
 }
 
 struct Marker<'a> {
