@@ -212,6 +212,8 @@ pub struct FunctionOptions {
     pub one_row: bool,
     /// Settings that it asks for.
     pub settings: Vec<(String, String)>,
+    /// What its body names was looked up when it was made: `RETURN`, and `BEGIN ATOMIC`.
+    pub bound: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

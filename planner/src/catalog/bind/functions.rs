@@ -1,14 +1,59 @@
 //! The functions in SQL, and in PL/pgSQL, that a name is of.
 
-use super::{Binder, parts};
+use super::{Binder, named_in_full, parts, with_value};
 use crate::catalog::system::split;
-use crate::pg::parse::parse_expression;
+use crate::pg::error::{Result, SqlError};
+use crate::pg::errors::from_datafusion;
+use crate::pg::parse::{parse_expression, parse_query};
+use crate::pg::rewrite::rewrite;
 use crate::pg::types::planner::sql_type;
-use datafusion::sql::sqlparser::ast::{Expr, ObjectName};
+use datafusion::arrow::datatypes::Schema;
+use datafusion::common::DFSchema;
+use datafusion::sql::sqlparser::ast::{Expr, ObjectName, Query};
+use parking_lot::Mutex;
 use std::sync::Arc;
-use tenon_storage::{DatabaseState, Function, Object, ObjectKey};
+use tenon_storage::{DatabaseState, Domain, Function, Object, ObjectKey, quote};
 
 impl Binder {
+    /// The functions that what is planned calls at a depth of calls: 0: itself.
+    fn calls_at(&self, depth: usize, plan: impl FnOnce(&Binder) -> Result<()>) -> Result<Vec<u32>> {
+        let calls: Arc<Mutex<Vec<(usize, u32)>>> = Arc::default();
+        let binder = Binder {
+            calls: Some(calls.clone()),
+            ..self.clone().trusted()
+        };
+        plan(&binder)?;
+        let calls = calls.lock();
+        Ok(calls.iter().filter(|own| own.0 == depth).map(|own| own.1).collect())
+    }
+
+    /// Those that a function's body calls.
+    pub(crate) fn calls_of_function(&self, of: &Function) -> Result<Vec<u32>> {
+        let values = of.arguments.iter().map(|own| format!("NULL::{}", own.sql_type));
+        let name = format!("{}.{}", quote::identifier(&of.schema_name), quote::identifier(&of.name));
+        let call = format!("SELECT {name}({})", values.collect::<Vec<_>>().join(", "));
+        let query = parse_query(&call)?.ok_or_else(|| SqlError::internal("a call is no query"))?;
+        self.calls_at(1, |binder| binder.view_query(query).map(|_| ()))
+    }
+
+    /// The functions that a query which is kept calls itself, and not only in the body of another.
+    pub(crate) fn calls_of_query(&self, query: Box<Query>) -> Result<Vec<u32>> {
+        self.calls_at(0, |binder| binder.view_query(query).map(|_| ()))
+    }
+
+    /// The same of an expression over such columns.
+    pub(crate) fn calls_of_expression(&self, mut expr: Expr, columns: &Schema) -> Result<Vec<u32>> {
+        rewrite(&mut expr);
+        let columns = DFSchema::try_from(columns.clone()).map_err(|error| from_datafusion(&error))?;
+        self.calls_at(0, |binder| binder.expression(expr, &columns).map(|_| ()))
+    }
+
+    /// The same of a domain's condition, which is about VALUE.
+    pub(crate) fn calls_of_condition(&self, condition: Expr, of: &Domain) -> Result<Vec<u32>> {
+        let value = parse_expression(&format!("NULL::{}", named_in_full(of.base)))?;
+        self.calls_of_expression(with_value(condition, &value), &Schema::empty())
+    }
+
     /// The oid of a function in SQL by its name, and the types of its arguments where they are given: `f`, `s.f(int, text)`. None:
     /// there is none, or there are several.
     pub(crate) fn function_oid(&self, signature: &str) -> Option<u32> {

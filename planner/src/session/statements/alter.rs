@@ -4,7 +4,7 @@ use super::constraints;
 use super::role::rights;
 use super::{
     check_constraints, column, create, declared, defaults, keys, owner, partition, qualify, references, residence,
-    row_types, sequence_texts, triggers, view, view_texts,
+    row_types, schema_name, sequence_texts, triggers, view, view_texts,
 };
 use crate::catalog::bind::{Target, fold};
 use crate::pg::error::{Result, SqlError, state};
@@ -149,6 +149,7 @@ fn set_schema(session: &mut Session, relation: &Relation, place: &mut Target, to
         };
         sequence_texts::moves(session, sequence.oid, &to)?;
     }
+    schema_name::moves_rows(session, relation, (to, &place.name))?;
     let mut transaction = transaction.lock();
     for sequence in owned {
         transaction.move_relation(&sequence.schema_name, &sequence.name, to, &sequence.name)?;
@@ -179,6 +180,7 @@ async fn one(
                 };
                 sequence_texts::moves(session, relation.oid(), &to)?;
             }
+            schema_name::moves_rows(session, relation, (schema, &to))?;
             transaction.lock().rename_relation(schema, name, &to)?;
             view_texts::moved(session, (schema, name), (schema, &to))?;
             place.name = to;
@@ -196,12 +198,12 @@ async fn one(
         } => {
             let (from, to) = (fold(old_column_name), fold(new_column_name));
             if relation.as_view().is_some() {
-                view_texts::column_renamed(session, place, &from)?;
+                view_texts::column_renamed(session, place, &from, &to)?;
                 transaction.lock().rename_view_column(schema, name, &from, &to)?;
                 return Ok(());
             }
             let checks = checks(session, schema, name);
-            view_texts::column_renamed(session, place, &from)?;
+            view_texts::column_renamed(session, place, &from, &to)?;
             transaction.lock().rename_column(schema, name, &from, &to)?;
             let state_now = session.state();
             if let Some(table) = state_now.table(schema, name) {
@@ -279,7 +281,7 @@ async fn one(
                         column::refuse_generated(own, name, "SET DEFAULT")?;
                         defaults::check(session, value, own)?;
                     }
-                    let text = qualify::expression(&session.binder(), value).to_string();
+                    let text = qualify::expression(&session.binder(), value)?.to_string();
                     transaction.lock().set_default(schema, name, &column, Some(text))?;
                 }
                 AlterColumnOperation::DropDefault => {

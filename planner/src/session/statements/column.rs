@@ -7,7 +7,7 @@ use super::declared::{self, Declared};
 use super::drop::depended_on;
 use super::{
     alter, check_constraints, defaults, generated, insert, keys, partition, query, references, row_types, select,
-    sequence,
+    sequence, view_texts,
 };
 use crate::catalog::bind::Target;
 use crate::pg::error::{Result, SqlError, state};
@@ -78,6 +78,7 @@ pub(super) async fn add(session: &mut Session, place: &Target, column: ColumnDef
     row_types::refuse_itself(before.oid(), &place.name, column.sql_type)?;
     row_types::refuse_values(session, before.oid(), &column)?;
     session.binder().check_usage_by([&column])?;
+    view_texts::column_added(session, place, &name)?;
     let mut columns = before.definition().columns.clone();
     columns.push(column.clone());
     if column.generated == Some(Generated::Stored) {
@@ -287,6 +288,7 @@ async fn retype(
     columns[at].domain = domain.map(|domain| (domain.schema_name.clone(), domain.name.clone()));
     columns[at].collation = None;
     if let Some(using) = using {
+        session.binder().check_schemas(using)?;
         let places = ("transform expression", "transform expressions");
         defaults::refuse_sets(using, places.0, places.1)?;
     } else {
@@ -374,7 +376,7 @@ pub(super) async fn rewrite(
     let transaction = session.transaction()?;
     let next = transaction.lock().retype(&place.schema, &place.name, columns)?;
     let plan = defaults::generate(&binder, next.definition(), plan, 0)?;
-    let checks = Checks::of(session, &session.binder(), next.definition())?;
+    let checks = Checks::of_rows_there(session, &session.binder(), next.definition())?;
     let writer = transaction.lock().writer(&next);
     let writer = run::drain(&session.run(), plan, writer, |writer, batch| {
         Ok(writer.append(&insert::as_stored(&batch)?)?)

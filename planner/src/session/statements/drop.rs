@@ -2,7 +2,7 @@
 
 use super::role::rights;
 use super::text_dependents;
-use super::{partition, references, row_types, view_texts};
+use super::{function, function_bodies, partition, references, row_types, view_texts};
 use crate::catalog::bind::{Target, fold, named_sequence, undefined};
 use crate::catalog::rights::Rights;
 use crate::pg::error::{Result, SqlError, state};
@@ -55,19 +55,23 @@ pub(super) fn readers_of_column(session: &Session, schema: &str, name: &str, col
 /// Lets go of a column for its being dropped: with `cascade` the views that use it are dropped.
 pub(super) fn release_column(session: &mut Session, place: &Target, column: &str, cascade: bool) -> Result<()> {
     let views = readers_of_column(session, &place.schema, &place.name, column);
-    if !cascade && !views.is_empty() {
-        let snapshot = session.state();
+    let snapshot = session.state();
+    let mut functions = function_bodies::readers(&snapshot, &place.schema, &place.name);
+    functions.retain(|key| view_texts::used_in_body(&snapshot, key, (&place.schema, &place.name), column));
+    if !cascade && !(views.is_empty() && functions.is_empty()) {
         let kind = |schema: &str, view: &str| snapshot.relation(schema, view).map_or("view", Relation::kind);
         let dependents = views
             .iter()
-            .map(|(schema, view)| format!("{} {view}", kind(schema, view)));
+            .map(|(schema, view)| format!("{} {view}", kind(schema, view)))
+            .chain(functions.iter().map(text_dependents::function_of));
         let dependents: Vec<String> = dependents.collect();
         return Err(depended_on(
             &format!("column {column} of table {}", place.name),
             &dependents,
         ));
     }
-    drop_views(session, views)
+    drop_views(session, views)?;
+    drop_functions(session, &functions)
 }
 
 /// Drops views on which others may depend.
@@ -76,6 +80,24 @@ pub(super) fn drop_views(session: &mut Session, views: Vec<(String, String)>) ->
         if let Some(relation) = session.state().relation(&schema, &view) {
             session.notice(format!("drop cascades to {} {view}", relation.kind()));
             drop_relation(session, &schema, &view, true, &[])?;
+        }
+    }
+    Ok(())
+}
+
+/// Drops a table and what depends on it, where it is there.
+pub(super) fn drop_table(session: &mut Session, place: &Target) -> Result<()> {
+    match session.state().relation(&place.schema, &place.name) {
+        Some(_) => drop_relation(session, &place.schema, &place.name, true, &[]),
+        None => Ok(()),
+    }
+}
+
+fn drop_functions(session: &mut Session, functions: &[ObjectKey]) -> Result<()> {
+    for key in functions {
+        if session.state().objects().contains_key(key) {
+            session.notice(format!("drop cascades to {}", text_dependents::function_of(key)));
+            function::drop_one(session, key, true)?;
         }
     }
     Ok(())
@@ -96,8 +118,10 @@ fn drop_relation(session: &mut Session, schema: &str, name: &str, cascade: bool,
     };
     let (dropped, views): (Vec<_>, Vec<_>) = views.into_iter().partition(|(schema, view)| is_along(schema, view));
     let constraints = references::constraints_on(&snapshot, oid, along);
+    let functions = function_bodies::readers(&snapshot, schema, name);
     let dependents = views.iter().map(|(_, view)| format!("view {view}"));
     let dependents: Vec<String> = dependents
+        .chain(functions.iter().map(text_dependents::function_of))
         .chain(constraints.iter().map(references::depending))
         .collect();
     if !cascade && !dependents.is_empty() {
@@ -111,6 +135,7 @@ fn drop_relation(session: &mut Session, schema: &str, name: &str, cascade: bool,
         }
     }
     drop_views(session, views)?;
+    drop_functions(session, &functions)?;
     session.transaction()?.lock().drop_relation(schema, name)?;
     Ok(())
 }

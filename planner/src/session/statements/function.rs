@@ -4,7 +4,7 @@
 use super::grant::Thing;
 use super::role::rights;
 use super::text_dependents::{self, Dropped};
-use super::{create, function_alter};
+use super::{create, function_alter, function_bodies};
 use crate::catalog::bind::{Binder, argument_type, overloads, parsed_type, parts, undefined_function};
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::outcome::Outcome;
@@ -68,6 +68,11 @@ pub(super) fn create(session: &mut Session, declared: &CreateFunction) -> Result
     if language == "sql" {
         check_body(body, &returns)?;
     }
+    options.bound = declared.bound;
+    let body = match declared.bound {
+        true => function_bodies::bound(session, body)?,
+        false => body.clone(),
+    };
     let place = create::target(session, &declared.name, false)?;
     let arguments: Vec<String> = declared
         .arguments
@@ -86,10 +91,16 @@ pub(super) fn create(session: &mut Session, declared: &CreateFunction) -> Result
         let message = format!("function \"{}\" already exists with same argument types", place.name);
         return Err(SqlError::new(state::DUPLICATE_FUNCTION, message));
     }
-    let oid = match before {
-        Some(Object::Function(before)) => before.oid,
-        _ => transaction.new_oid(),
+    let before = match before {
+        Some(Object::Function(before)) => Some(before),
+        _ => None,
     };
+    if let Some(before) = &before {
+        binder.rights().check_owner_of(before.oid, "function", &place.name)?;
+    }
+    let oid = before
+        .as_ref()
+        .map_or_else(|| transaction.new_oid(), |before| before.oid);
     let in_full = |declared: &str| in_full(&binder, declared);
     let function = Function {
         oid,
@@ -112,7 +123,7 @@ pub(super) fn create(session: &mut Session, declared: &CreateFunction) -> Result
             }
         },
         language,
-        body: body.clone(),
+        body,
         strict: declared.options.strict.unwrap_or_default(),
         volatility: declared.options.volatility.unwrap_or('v'),
         parameters: match declared.parameters.iter().all(|own| own.mode == 'i') {
@@ -128,8 +139,66 @@ pub(super) fn create(session: &mut Session, declared: &CreateFunction) -> Result
         },
         options,
     };
-    transaction.put_object(key, Some(Object::Function(Arc::new(function))));
+    if let Some(before) = before {
+        check_replacement(&before, &function, &text_dependents::function_of(&key))?;
+    }
+    let function = Arc::new(function);
+    transaction.put_object(key, Some(Object::Function(function.clone())));
+    drop(transaction);
+    let is_open = |own: &FunctionArgument| own.sql_type.starts_with("any");
+    if function.options.bound && !function.arguments.iter().any(is_open) {
+        match session.binder().calls_of_function(&function) {
+            // A call in a select list is not all that may be.
+            Err(error) if error.state != state::FEATURE_NOT_SUPPORTED => return Err(error),
+            _ => {}
+        }
+    }
     Ok(Outcome::Command("CREATE FUNCTION".into()))
+}
+
+/// What others know of a function must not change where it gets another body. `what`: how DROP speaks of it.
+fn check_replacement(before: &Function, next: &Function, what: &str) -> Result<()> {
+    let refused = |message: String| {
+        let hint = format!("Use DROP {} first.", what.replacen("function", "FUNCTION", 1));
+        SqlError::new(state::INVALID_FUNCTION_DEFINITION, message).hint(hint)
+    };
+    let returns = |of: &FunctionResult| match of {
+        FunctionResult::Scalar(of) | FunctionResult::Set(of) => argument_type(of),
+        FunctionResult::Table(columns) => match columns.as_slice() {
+            [(_, only)] => argument_type(only),
+            _ => "record".to_string(),
+        },
+    };
+    let is_set = |of: &Function| match of.returns {
+        FunctionResult::Scalar(_) => false,
+        FunctionResult::Set(_) => true,
+        FunctionResult::Table(_) => !of.options.one_row,
+    };
+    let message = "cannot change return type of existing function";
+    if returns(&before.returns) != returns(&next.returns) || is_set(before) != is_set(next) {
+        return Err(refused(message.into()));
+    }
+    let columns = |of: &Function| match &of.returns {
+        FunctionResult::Table(columns) if columns.len() > 1 => {
+            let columns = columns.iter().map(|(name, of)| (name.clone(), argument_type(of)));
+            Some(columns.collect::<Vec<_>>())
+        }
+        _ => None,
+    };
+    if columns(before) != columns(next) {
+        return Err(refused(message.into()).detail("Row type defined by OUT parameters is different."));
+    }
+    for (own, other) in before.arguments.iter().zip(&next.arguments) {
+        if let Some(name) = own.name.as_ref().filter(|name| other.name.as_ref() != Some(*name)) {
+            return Err(refused(format!("cannot change name of input parameter \"{name}\"")));
+        }
+        if own.default.is_some() && other.default.is_none() {
+            return Err(refused(
+                "cannot remove parameter defaults from existing function".into(),
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// A type as it is found whatever the search path is.
@@ -150,8 +219,8 @@ fn check_types(session: &Session, declared: &CreateFunction, returns: &FunctionR
         }
         match parse_expression(&format!("NULL::{name}"))? {
             Expr::Cast { data_type, .. } => {
-                binder.field_of_type(&data_type)?;
-                binder.check_usage_of(&data_type)
+                binder.check_usage_of(&data_type)?;
+                binder.field_of_type(&data_type).map(|_| ())
             }
             _ => Err(SqlError::new(
                 state::UNDEFINED_OBJECT,
@@ -263,7 +332,10 @@ pub(super) fn drop_all(
         let mut given = parts(name);
         let last = given.pop().unwrap_or_default();
         let schemas = match given.pop() {
-            Some(schema) => vec![schema],
+            Some(schema) => {
+                session.binder().check_schema_of(name)?;
+                vec![schema]
+            }
             None => session.binder().facts.path.clone(),
         };
         let arguments = arguments

@@ -181,6 +181,14 @@ pub(super) fn moves_type(session: &Session, from: (&str, &str), to: (&str, &str)
     attributes(session, &mut names)
 }
 
+/// The same of the type of a relation's rows.
+pub(super) fn moves_rows(session: &Session, relation: &Relation, to: (&str, &str)) -> Result<()> {
+    match relation {
+        Relation::Table(_) | Relation::View(_) => moves_type(session, (relation.schema_name(), relation.name()), to),
+        Relation::Partition(_) | Relation::Sequence(_) => Ok(()),
+    }
+}
+
 /// A declared type.
 fn declared(of: &mut String, names: &mut Names<'_>) {
     if let Ok(mut parsed) = crate::catalog::bind::parsed_type(of) {

@@ -1,6 +1,6 @@
 //! What is kept as text of expressions and queries, changed by one walk over all of it.
 
-use super::{domain, view_texts};
+use super::{domain, function_bodies, view_texts};
 use crate::pg::error::Result;
 use crate::pg::parse::{parse_expression, parse_query};
 use crate::pg::walk::VisitMut;
@@ -32,7 +32,7 @@ fn checks(before: &[Check], change: &mut impl Change) -> Option<Vec<Check>> {
     any.then_some(after)
 }
 
-/// Changes the texts of views, defaults, conditions, indexes, partition keys and domains.
+/// Changes the texts of views, defaults, conditions, indexes, partition keys and domains, and the bound bodies of functions.
 pub(super) fn change_all(session: &Session, change: &mut impl Change) -> Result<()> {
     let (state_now, transaction) = (session.state(), session.transaction()?);
     for relation in state_now.relations() {
@@ -59,6 +59,12 @@ pub(super) fn change_all(session: &Session, change: &mut impl Change) -> Result<
     for object in state_now.objects().values() {
         if let Object::Domain(of) = object {
             of_domain(session, of, change)?;
+        }
+    }
+    for (key, _, mut body) in function_bodies::all(&state_now) {
+        let _ = body.visit(change);
+        if change.has_changed() {
+            function_bodies::put(session, key, &body)?;
         }
     }
     Ok(())

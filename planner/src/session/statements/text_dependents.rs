@@ -2,14 +2,15 @@
 //! indexes; and the functions that take or give such a type. Without CASCADE they stand in the way, with it they go.
 
 use super::drop::{depended_on, drop_views};
-use super::{column, composite, domain, enums, function, index, ranges, view_texts};
+use super::{column, composite, domain, enums, function, function_bodies, index, ranges, view_texts};
 use crate::catalog::bind::{Binder, Target, parsed_type};
 use crate::pg::error::Result;
 use crate::pg::parse::{parse_expression, parse_query};
 use crate::pg::walk::Visit;
 use crate::session::Session;
+use datafusion::arrow::datatypes::Schema;
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, DataType, Expr, FunctionArguments, Ident, ObjectName, ObjectNamePart, TableFactor, Visitor,
+    ArrayElemTypeDef, DataType, Expr, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, TableFactor, Visitor,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -156,12 +157,13 @@ fn all(session: &Session, dropped: &Dropped<'_>) -> Vec<Dependent> {
     let mut finder = Finder {
         binder: session.binder(),
         dropped,
+        is_open: false,
     };
     let mut out = Vec::new();
     for relation in state_now.relations() {
         if let Some((text, _)) = view_texts::text(relation)
             && let Ok(Some(query)) = parse_query(text)
-            && query.visit(&mut finder).is_break()
+            && finder.is_in_query(query)
         {
             let (schema, name) = (relation.schema_name().to_string(), relation.name().to_string());
             out.push(Dependent::View(schema, name));
@@ -174,7 +176,8 @@ fn all(session: &Session, dropped: &Dropped<'_>) -> Vec<Dependent> {
                     schema: partition.schema_name.clone(),
                     name: partition.name.clone(),
                 };
-                constraints(&partition.checks, &place, &mut finder, &mut out);
+                let columns = relation.columns();
+                constraints(&partition.checks, &place, columns, &mut finder, &mut out);
             }
             Relation::View(_) | Relation::Sequence(_) => {}
         }
@@ -182,10 +185,12 @@ fn all(session: &Session, dropped: &Dropped<'_>) -> Vec<Dependent> {
     for (key, object) in state_now.objects() {
         match object {
             Object::Domain(of) => {
-                if of.default.as_deref().is_some_and(|text| finder.is_in(text)) {
+                let none = Schema::empty();
+                if of.default.as_deref().is_some_and(|text| finder.is_in(text, &none)) {
                     out.push(Dependent::DomainDefault(of.clone()));
                 }
-                let checks = of.checks.iter().filter(|(_, condition)| finder.is_in(condition));
+                let checks = of.checks.iter();
+                let checks = checks.filter(|(_, condition)| finder.is_in_condition(condition, of));
                 let checks: Vec<String> = checks.map(|(name, _)| name.clone()).collect();
                 out.extend(
                     checks
@@ -193,7 +198,9 @@ fn all(session: &Session, dropped: &Dropped<'_>) -> Vec<Dependent> {
                         .map(|name| Dependent::DomainCondition(of.clone(), name)),
                 );
             }
-            Object::Function(of) if finder.is_declared(of) => out.push(Dependent::Function(key.clone())),
+            Object::Function(of) if finder.is_declared(of) || finder.is_in_body(of) => {
+                out.push(Dependent::Function(key.clone()));
+            }
             _ => {}
         }
     }
@@ -206,8 +213,9 @@ fn of_table(table: &Arc<TableVersion>, finder: &mut Finder<'_>, out: &mut Vec<De
         schema: definition.schema_name.clone(),
         name: definition.name.clone(),
     };
+    let own = table.schema().as_ref();
     for column in &definition.columns {
-        if column.default.as_deref().is_some_and(|text| finder.is_in(text)) {
+        if column.default.as_deref().is_some_and(|text| finder.is_in(text, own)) {
             let (place, name) = (place.clone(), column.name.clone());
             out.push(match column.generated {
                 Some(Generated::Stored) => Dependent::Computed(place, name),
@@ -215,17 +223,18 @@ fn of_table(table: &Arc<TableVersion>, finder: &mut Finder<'_>, out: &mut Vec<De
             });
         }
     }
-    constraints(&definition.checks, &place, finder, out);
-    for own in &definition.expression_indexes {
-        if own.keys.iter().chain(&own.predicate).any(|text| finder.is_in(text)) {
-            out.push(Dependent::Index(place.clone(), own.name.clone()));
+    constraints(&definition.checks, &place, own, finder, out);
+    for index in &definition.expression_indexes {
+        let mut texts = index.keys.iter().chain(&index.predicate);
+        if texts.any(|text| finder.is_in(text, own)) {
+            out.push(Dependent::Index(place.clone(), index.name.clone()));
         }
     }
 }
 
-fn constraints(checks: &[Check], place: &Target, finder: &mut Finder<'_>, out: &mut Vec<Dependent>) {
+fn constraints(checks: &[Check], place: &Target, columns: &Schema, finder: &mut Finder<'_>, out: &mut Vec<Dependent>) {
     for check in checks {
-        if finder.is_in(&check.condition) {
+        if finder.is_in(&check.condition, columns) {
             out.push(Dependent::Constraint(place.clone(), check.name.clone()));
         }
     }
@@ -235,12 +244,43 @@ fn constraints(checks: &[Check], place: &Target, finder: &mut Finder<'_>, out: &
 struct Finder<'a> {
     binder: Binder,
     dropped: &'a Dropped<'a>,
+    /// Whether it has met a call that may be one of several functions.
+    is_open: bool,
 }
 
 impl Finder<'_> {
-    /// Whether an expression's text names it.
-    fn is_in(&mut self, text: &str) -> bool {
-        parse_expression(text).is_ok_and(|expr| expr.visit(self).is_break())
+    /// Whether a text over such columns names it.
+    fn is_in(&mut self, text: &str, columns: &Schema) -> bool {
+        let Ok(expr) = parse_expression(text) else { return false };
+        expr.visit(self).is_break() || self.is_called(|binder| binder.calls_of_expression(expr, columns))
+    }
+
+    /// The same of a domain's condition.
+    fn is_in_condition(&mut self, text: &str, of: &Domain) -> bool {
+        let Ok(expr) = parse_expression(text) else { return false };
+        expr.visit(self).is_break() || self.is_called(|binder| binder.calls_of_condition(expr, of))
+    }
+
+    fn is_in_query(&mut self, query: Box<Query>) -> bool {
+        query.visit(self).is_break() || self.is_called(|binder| binder.calls_of_query(query))
+    }
+
+    /// The same of the bound body of another function.
+    fn is_in_body(&mut self, of: &Function) -> bool {
+        let is_other = !matches!(self.dropped, Dropped::Function(own) if own.oid == of.oid);
+        let Some(query) = function_bodies::query(of).filter(|_| is_other) else {
+            return false;
+        };
+        query.visit(self).is_break() || self.is_called(|binder| binder.calls_of_function(of))
+    }
+
+    /// Whether the function is one of those that a plan calls, where the text alone has not told. One that cannot be planned
+    /// may call it.
+    fn is_called(&mut self, calls: impl FnOnce(&Binder) -> Result<Vec<u32>>) -> bool {
+        match (std::mem::take(&mut self.is_open), self.dropped) {
+            (true, Dropped::Function(of)) => calls(&self.binder).map_or(true, |calls| calls.contains(&of.oid)),
+            _ => false,
+        }
     }
 
     /// Whether a function takes or gives a type that is dropped.
@@ -273,8 +313,8 @@ impl Finder<'_> {
         }
     }
 
-    /// Whether a call is one of the function. Not where another that takes as many arguments may be meant.
-    fn is_call(&self, name: &ObjectName, given: usize) -> bool {
+    /// Whether a call is one of the function.
+    fn is_call(&mut self, name: &ObjectName, given: usize) -> bool {
         let Dropped::Function(of) = self.dropped else {
             return false;
         };
@@ -286,7 +326,9 @@ impl Finder<'_> {
         }
         let mut fitting = self.binder.functions_named(name);
         fitting.retain(|own| own.takes(given));
-        matches!(fitting.as_slice(), [only] if only.oid == of.oid)
+        let is_one = fitting.iter().any(|own| own.oid == of.oid);
+        self.is_open |= is_one && fitting.len() > 1;
+        is_one && fitting.len() == 1
     }
 }
 

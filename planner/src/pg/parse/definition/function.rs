@@ -20,6 +20,8 @@ pub(crate) struct CreateFunction {
     pub returns: Option<FunctionResult>,
     pub language: Option<String>,
     pub body: Option<String>,
+    /// The body is no string: what it names is looked up now.
+    pub bound: bool,
     /// All as they are declared, OUT arguments and columns of the result among them.
     pub parameters: Vec<FunctionParameter>,
     pub options: FunctionChanges,
@@ -69,6 +71,7 @@ impl CreateFunction {
             returns: None,
             language: None,
             body: None,
+            bound: false,
             parameters: Vec::new(),
             options: FunctionChanges::default(),
         }
@@ -298,6 +301,7 @@ fn option(parser: &mut Parser<'_>, function: &mut CreateFunction) -> Result<bool
         }
     } else if take_words(parser, &["return"]) {
         function.body = Some(format!("SELECT {}", parser.parse_expr()?));
+        function.bound = true;
         function.language.get_or_insert_with(|| "sql".into());
     } else if take_words(parser, &["begin", "atomic"]) {
         let mut statements = Vec::new();
@@ -308,6 +312,7 @@ fn option(parser: &mut Parser<'_>, function: &mut CreateFunction) -> Result<bool
             statements.push(parser.parse_statement()?.to_string());
         }
         function.body = Some(statements.join("; "));
+        function.bound = true;
         function.language.get_or_insert_with(|| "sql".into());
     } else {
         return Ok(false);
