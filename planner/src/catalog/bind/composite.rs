@@ -316,12 +316,15 @@ fn declared_as(column: &ColumnDef) -> String {
     }
 }
 
-fn named_in_full(of: SqlType) -> String {
+/// A type as a statement may name it whatever its search path is.
+pub(crate) fn named_in_full(of: SqlType) -> String {
     let (schema, name) = match of {
         SqlType::Array(of) => return named_in_full(of.element()) + &"[]".repeat(of.dimensions()),
         SqlType::Composite(of) => (of.schema_name(), of.name()),
         SqlType::Enum(of) => (of.schema_name.as_str(), of.name.as_str()),
-        other => return other.to_string(),
+        SqlType::Range(RangeType::User(of)) => (of.schema_name.as_str(), of.name.as_str()),
+        SqlType::Multirange(RangeType::User(of)) => (of.schema_name.as_str(), of.multirange_name.as_str()),
+        other => return other.sql_name(),
     };
     format!("{}.{}", quote::name(schema), quote::name(name))
 }

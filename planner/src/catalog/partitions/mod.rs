@@ -1,8 +1,10 @@
 //! Partitions of tables: the conditions that their bounds are, as SQL text over the columns of the table at the root, and
 //! how bounds and keys are shown.
 
+pub(crate) mod constraint;
 pub(crate) mod shown;
 
+use crate::catalog::bind::named_in_full;
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::functions::partition_hash::IN_HASH_PARTITION;
 use tenon_storage::Subject;
@@ -220,7 +222,7 @@ pub(crate) fn as_shown(key: &PartitionKey) -> String {
 fn type_name(sql_type: SqlType) -> String {
     match sql_type {
         _ if sql_type.is_string() && !matches!(sql_type, SqlType::Json | SqlType::Jsonb) => "text".into(),
-        other => other.sql_name(),
+        other => named_in_full(other),
     }
 }
 

@@ -418,6 +418,13 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
                 ScalarValue::UInt32(partitions::ancestors(&own, relation(&own, args)).last().copied())
             }),
         ),
+        "pg_get_partition_constraintdef" => (
+            DataType::Utf8,
+            Box::new(move |args| {
+                let relation = number(args, 0).and_then(|oid| find(&own, oid));
+                ScalarValue::Utf8(relation.and_then(|relation| partitions::constraint(&own, &relation)))
+            }),
+        ),
         "pg_get_partkeydef" => (
             DataType::Utf8,
             Box::new(move |args| {

@@ -3,7 +3,7 @@
 use super::relations::relations;
 use super::rows::{Row, row};
 use crate::catalog::bind::Binder;
-use crate::catalog::partitions::shown;
+use crate::catalog::partitions::{constraint, shown};
 use tenon_storage::{PartitionBound, PartitionStrategy, Relation};
 
 /// Whether a relation is a partitioned table.
@@ -16,6 +16,11 @@ pub(super) fn bound(binder: &Binder, relation: &Relation) -> Option<String> {
     let partition = relation.as_partition()?;
     let of = binder.snapshot.relation_by_oid(partition.parent)?.partitioning()?;
     Some(shown::bound(of, &partition.bound))
+}
+
+/// What `pg_get_partition_constraintdef` gives.
+pub(super) fn constraint(binder: &Binder, relation: &Relation) -> Option<String> {
+    constraint::definition(&binder.snapshot, relation.as_partition()?)
 }
 
 /// What `pg_get_partkeydef` gives.

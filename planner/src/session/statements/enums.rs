@@ -14,7 +14,9 @@ use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{DataType, Expr, Ident, ObjectName};
 use std::sync::Arc;
 use tenon_storage::composite_type::substituted;
-use tenon_storage::{ColumnDef, Domain, EnumLabel, EnumType, Object, ObjectKey, Relation, SqlType, quote};
+use tenon_storage::{
+    ColumnDef, Domain, EnumLabel, EnumType, Object, ObjectKey, PartitionBound, RangeValue, Relation, SqlType, quote,
+};
 
 /// Longest label, bytes.
 const LABEL_BYTES_MAX: usize = 63;
@@ -74,6 +76,7 @@ fn absent(label: &str) -> SqlError {
 pub(super) async fn alter(session: &mut Session, name: &ObjectName, change: &TypeChange) -> Result<Outcome> {
     session.check_writable("ALTER TYPE")?;
     let binder = session.binder();
+    binder.check_schema_of(name)?;
     let Some(of) = binder.enum_named(name) else {
         if let Some(composite) = binder.composite(name)
             && !matches!(change, TypeChange::AddValue { .. } | TypeChange::RenameValue(..))
@@ -217,6 +220,7 @@ async fn replace(session: &mut Session, next: &'static EnumType, change: &TypeCh
         own.base = with(own.base, next).unwrap_or(own.base);
         domain::put(session, own)?;
     }
+    follow_in_partitions(session, next, change)?;
     for (place, columns) in tables(session, next) {
         let columns = columns.into_iter().map(|mut own| {
             if let Some(of) = with(own.sql_type, next) {
@@ -234,6 +238,57 @@ async fn replace(session: &mut Session, next: &'static EnumType, change: &TypeCh
             Ok(Expr::Identifier(Ident::with_quote('"', &definition.columns[at].name)))
         })
         .await?;
+    }
+    Ok(())
+}
+
+/// Keys of partitions have the type's new version, and bounds name its labels as they are called now.
+fn follow_in_partitions(session: &Session, next: &'static EnumType, change: &TypeChange) -> Result<()> {
+    let state_now = session.state();
+    for relation in state_now.relations() {
+        let Some(mut partitioning) = relation.partitioning().cloned() else {
+            continue;
+        };
+        let keys = partitioning.keys.iter_mut().map(|key| match with(key.sql_type, next) {
+            Some(of) => {
+                key.sql_type = of;
+                true
+            }
+            None => false,
+        });
+        let keys: Vec<bool> = keys.collect();
+        if !keys.contains(&true) {
+            continue;
+        }
+        let transaction = session.transaction()?;
+        let mut transaction = transaction.lock();
+        match relation {
+            Relation::Partition(own) => {
+                transaction.change_partition(own.oid, |own| own.partitioning = Some(partitioning))?;
+            }
+            _ => transaction.set_partitioning(relation.schema_name(), relation.name(), partitioning)?,
+        }
+        let TypeChange::RenameValue(from, to) = change else {
+            continue;
+        };
+        let rename = |value: &mut String| {
+            if value == from {
+                value.clone_from(to);
+            }
+        };
+        for partition in state_now.partitions(relation.oid()) {
+            transaction.change_partition(partition.oid, |own| match &mut own.bound {
+                PartitionBound::List(values) if keys[0] => values.iter_mut().flatten().for_each(rename),
+                PartitionBound::Range { from, to } => {
+                    for (value, is_it) in from.iter_mut().zip(&keys).chain(to.iter_mut().zip(&keys)) {
+                        if let (RangeValue::Value(value), true) = (value, is_it) {
+                            rename(value);
+                        }
+                    }
+                }
+                _ => {}
+            })?;
+        }
     }
     Ok(())
 }

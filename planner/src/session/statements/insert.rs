@@ -14,7 +14,7 @@ use super::{
     Description, conflict, defaults, literal_rows, moments, parameters, permitted, query, returned_addresses,
     returning, row_cells, select, table_locks, value_rows,
 };
-use crate::catalog::bind::{Binder, fold};
+use crate::catalog::bind::{Binder, fold, named_in_full};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::{from_arrow, from_datafusion};
 use crate::pg::outcome::Outcome;
@@ -297,7 +297,7 @@ fn source_plan(
                         SqlType::Array(of) if of.element().is_limited_string() => {
                             format!("text{}", "[]".repeat(of.dimensions()))
                         }
-                        other => other.to_string(),
+                        other => named_in_full(other),
                     };
                     *expr = parse_expression(&format!("({expr})::{of}"))?;
                 }

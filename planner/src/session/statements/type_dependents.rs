@@ -2,7 +2,7 @@
 
 use super::composite::{Attributes, domains, drop_attributes, tables, told};
 use super::drop::depended_on_of;
-use super::{column, domain, row_types};
+use super::{column, constraints, domain, drop, row_types};
 use crate::catalog::bind::Target;
 use crate::pg::error::Result;
 use crate::session::Session;
@@ -58,6 +58,15 @@ impl Type<'_> {
     }
 }
 
+/// Whether the rows of a table are divided by a column.
+fn is_key(session: &Session, place: &Target, column: &str) -> bool {
+    let state_now = session.state();
+    let table = state_now.table(&place.schema, &place.name);
+    let partitioning = table.and_then(|table| table.definition().partitioning.as_ref());
+    let mut keys = partitioning.into_iter().flat_map(|own| &own.keys);
+    keys.any(|key| constraints::mentions(&key.expression, column).unwrap_or(true))
+}
+
 /// What is of a type: how DROP speaks of it, columns of composite types, domains, columns of tables.
 pub(super) struct Dependents<'a> {
     pub told: Vec<String>,
@@ -68,7 +77,27 @@ pub(super) struct Dependents<'a> {
 
 impl Dependents<'_> {
     /// Drops it all, with `cascade`; without, there must be none.
-    pub async fn drop(self, session: &mut Session, (dropped, name): (&str, &str), cascade: bool) -> Result<()> {
+    pub async fn drop(mut self, session: &mut Session, (dropped, name): (&str, &str), cascade: bool) -> Result<()> {
+        // A table goes with a column that its rows are divided by.
+        let divided = self
+            .columns
+            .iter()
+            .filter(|(place, column)| is_key(session, place, column));
+        let divided: Vec<&Target> = divided.map(|(place, _)| *place).collect();
+        for (place, column) in &self.columns {
+            let own = format!("column {column} of table {}", place.name);
+            if divided.contains(place)
+                && let Some(at) = self.told.iter().position(|told| *told == own)
+            {
+                let whole = format!("table {}", place.name);
+                match self.told.contains(&whole) {
+                    true => {
+                        self.told.remove(at);
+                    }
+                    false => self.told[at] = whole,
+                }
+            }
+        }
         if !cascade && !self.told.is_empty() {
             return Err(depended_on_of(dropped, name, &self.told));
         }
@@ -80,6 +109,10 @@ impl Dependents<'_> {
             domain::drop_one(session, domain, true)?;
         }
         for (place, column) in self.columns {
+            if divided.contains(&place) {
+                drop::drop_table(session, place)?;
+                continue;
+            }
             let relation = session.state().relation(&place.schema, &place.name).cloned();
             let of_rows = relation.and_then(|relation| row_types::before(session, &relation));
             column::remove(session, place, column, true)?;
