@@ -18,7 +18,8 @@ use datafusion::common::{Column, DFSchema, ScalarValue, TableReference};
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
-    self, ObjectNamePart, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement, WildcardAdditionalOptions,
+    self, Ident, ObjectName, ObjectNamePart, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement,
+    WildcardAdditionalOptions,
 };
 use futures::StreamExt;
 use std::collections::HashSet;
@@ -155,6 +156,12 @@ fn projected(
     let own = columns.alias();
     system_columns::of_relation(binder, &mut items, columns.relation, &own)?;
     xmax::resolve(&mut items, columns.xmax, &own)?;
+    let table = binder.snapshot.relation_by_oid(columns.relation).map(|table| {
+        let names = [table.schema_name(), table.name()].map(|name| Ident::with_quote('"', name));
+        ObjectName::from(names.to_vec())
+    });
+    let target = table.as_ref().map(|table| (own.as_str(), table));
+    let items = binder.returned_rows(items, &relations_of(scan.schema()), target)?;
     let mut tree = super::select::of(items, Vec::new(), None);
     if system::touches(&tree) {
         tree = system::rewrite(tree);
@@ -215,6 +222,24 @@ fn projected(
         .project(exprs)
         .and_then(LogicalPlanBuilder::build)
         .map_err(told)
+}
+
+/// What the relations are called whose columns these are, with the columns that their rows have.
+fn relations_of(schema: &DFSchema) -> Vec<(String, Vec<String>)> {
+    let mut relations: Vec<(String, Vec<String>)> = Vec::new();
+    for (qualifier, field) in schema.iter() {
+        let Some(qualifier) = qualifier.map(TableReference::table) else {
+            continue;
+        };
+        if field.name() == xmax::HIDDEN || field.name() == ADDRESS_FIELD {
+            continue;
+        }
+        match relations.iter_mut().find(|(own, _)| own == qualifier) {
+            Some((_, columns)) => columns.push(field.name().clone()),
+            None => relations.push((qualifier.to_string(), vec![field.name().clone()])),
+        }
+    }
+    relations
 }
 
 /// The columns of `*`, or of `relation.*`.

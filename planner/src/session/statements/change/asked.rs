@@ -1,5 +1,6 @@
 //! What an UPDATE or DELETE asks for, as a query for the rows to change.
 
+use super::beside;
 use crate::catalog::bind::{Binder, fold, only};
 use crate::catalog::system;
 use crate::pg::error::{Result, SqlError};
@@ -13,8 +14,7 @@ use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
-    self, Delete, FromTable, Ident, SelectItem, SelectItemQualifiedWildcardKind, TableFactor, TableWithJoins, Update,
-    UpdateTableFromKind, WildcardAdditionalOptions, With,
+    self, Delete, FromTable, Ident, SelectItem, TableFactor, TableWithJoins, Update, UpdateTableFromKind, With,
 };
 use std::sync::Arc;
 use tenon_executor::scan::{ADDRESS_FIELD, POSITION_FIELDS};
@@ -119,7 +119,7 @@ impl<'a> Asked<'a> {
     pub fn change(self, binder: &Binder, target: Target, with: Option<&With>) -> Result<Change> {
         let change = match self {
             Asked::Update(update) => of_update(binder, update, target)?,
-            Asked::Delete(delete) => of_delete(delete, target)?,
+            Asked::Delete(delete) => of_delete(binder, delete, target)?,
         };
         Ok(change.under(with))
     }
@@ -251,14 +251,6 @@ fn positions(alias: &str) -> Vec<SelectItem> {
         .collect()
 }
 
-/// `relation.*` for all relations of a FROM clause.
-fn whole(from: &[TableWithJoins]) -> impl Iterator<Item = SelectItem> {
-    assign::relations(from).into_iter().map(|name| {
-        let kind = SelectItemQualifiedWildcardKind::ObjectName(name);
-        SelectItem::QualifiedWildcard(kind, WildcardAdditionalOptions::default())
-    })
-}
-
 /// What becomes of columns that get these values.
 fn assigned(definition: &TableDefinition, values: &[Option<ast::Expr>]) -> Assigned {
     let is_changed = |at: usize| values[at].is_some() || definition.columns[at].generated.is_some();
@@ -292,7 +284,7 @@ fn of_update(binder: &Binder, update: &Update, target: Target) -> Result<Change>
         None => {}
     }
     if update.returning.is_some() {
-        items.extend(whole(&from[1..]));
+        items.extend(beside::whole(binder, &target.table, &from[1..]));
     }
     Ok(Change {
         select: select::of(items, from, target.restricted(&update.selection)),
@@ -304,14 +296,18 @@ fn of_update(binder: &Binder, update: &Update, target: Target) -> Result<Change>
     })
 }
 
-fn of_delete(delete: &Delete, target: Target) -> Result<Change> {
+fn of_delete(binder: &Binder, delete: &Delete, target: Target) -> Result<Change> {
     let only = only_table(delete)?;
     let mut items = positions(&target.alias);
     if delete.returning.is_some() {
         for own in &target.table.definition().columns {
             items.push(item(target.column(&own.name), format!("\u{1}old {}", own.name)));
         }
-        items.extend(whole(delete.using.as_deref().unwrap_or_default()));
+        items.extend(beside::whole(
+            binder,
+            &target.table,
+            delete.using.as_deref().unwrap_or_default(),
+        ));
     }
     let mut from: Vec<TableWithJoins> = vec![target.in_from(only)];
     from.extend(delete.using.iter().flatten().cloned());

@@ -5,6 +5,7 @@
 //! match several times is changed once, by the first match, as in PostgreSQL.
 
 mod asked;
+mod beside;
 mod found;
 mod rights;
 
