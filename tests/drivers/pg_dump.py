@@ -48,6 +48,15 @@ CREATE MATERIALIZED VIEW app.totals AS SELECT customer, sum(total) AS total FROM
 -- Before what they are of, by their names.
 CREATE TABLE zz_spot (x integer, at pair);
 CREATE TYPE app.about AS (mood app.mood, spot zz_spot);
+CREATE TYPE zz_kind AS ENUM ('a', 'b');
+CREATE DOMAIN aa_kind AS zz_kind;
+CREATE FUNCTION zz_small(x integer) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'select x < 10';
+CREATE DOMAIN aa_small AS integer DEFAULT 3 CHECK (zz_small(VALUE));
+CREATE FUNCTION aa_spot(x zz_spot) RETURNS integer LANGUAGE sql AS 'select x.x';
+CREATE VIEW app.aa_spots_x AS SELECT aa_spot(zz_spot) AS x, zz_small(x) AS small FROM zz_spot;
+CREATE TABLE app.aa_kinds (kind aa_kind, kinds zz_kind[] DEFAULT '{a,b}', small aa_small, x integer DEFAULT aa_spot(NULL),
+  CHECK (zz_small(x)));
+INSERT INTO app.aa_kinds VALUES ('a', DEFAULT, DEFAULT, DEFAULT), ('b', '{}', 4, 5);
 CREATE TABLE app.aa_spots (id integer, spot zz_spot, spots zz_spot[], about app.about);
 INSERT INTO app.aa_spots VALUES (1, ROW(1, ROW(2, 'b c')), ARRAY[ROW(3, NULL)::zz_spot, NULL], ROW('ok', ROW(4, NULL)));
 INSERT INTO customers (name, email, mood, balance, tags, extra, raw, flags, initials, age, nick) VALUES
@@ -68,6 +77,7 @@ QUERIES = [
     "SELECT * FROM app.orders ORDER BY id",
     "SELECT * FROM measures ORDER BY at",
     "SELECT id, spot::text, spots::text, about::text, (spot).at.b, ((about).spot).x FROM app.aa_spots",
+    "SELECT kind::text, kinds::text, small, x FROM app.aa_kinds ORDER BY kind",
     "SELECT * FROM measures_rest",
     "SELECT * FROM zz_sums ORDER BY id",
     "SELECT * FROM app.aa_buyers ORDER BY id",

@@ -1,19 +1,21 @@
 //! Rows of `pg_depend` and `pg_rewrite` that are of this database: sequences that columns own, defaults that take their values
-//! from sequences, the database's types of columns, and what views read. pg_dump puts what it writes into their order.
+//! from sequences, the database's types that columns, types and functions are made of, what views read, and the functions that
+//! views, defaults and conditions call. pg_dump puts what it writes into their order.
 
-use super::checks::part_oid;
+use super::checks::{of_relation, part_oid};
 use super::regnames::system_table;
 use super::relations::{Column, columns, relations};
 use super::rows::{Row, row};
 use super::types;
 use crate::catalog::bind::{Binder, named_sequence};
-use crate::pg::parse::{parse, parse_query};
+use crate::pg::parse::{parse, parse_expression, parse_query};
 use crate::pg::statement::Kind;
+use datafusion::arrow::datatypes::Schema;
 use datafusion::sql::sqlparser::ast::{ObjectName, visit_relations};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use tenon_storage::range::RangeType;
-use tenon_storage::{Object, Relation, SqlType, View};
+use tenon_storage::{Domain, Function, FunctionResult, Object, Relation, SqlType, View};
 
 /// The query of a view or materialized view.
 pub(super) fn query(relation: &Relation) -> Option<&str> {
@@ -56,13 +58,49 @@ pub(super) fn rows(binder: &Binder) -> Vec<Row> {
             "deptype": how,
         });
     };
+    let calls = Calls::of(binder);
     for object in binder.snapshot.objects().values() {
-        let Object::Composite(of) = object else { continue };
-        for (at, (_, declared)) in of.columns.iter().enumerate() {
-            if let Some(on) = types::oid(binder, declared.trim_end_matches("[]")) {
-                depends(("pg_class", of.oid, 0), ("pg_type", of.oid, 0), "i");
-                depends(("pg_class", of.oid, at + 1), ("pg_type", on, 0), "n");
+        let own = |declared: &str| types::oid(binder, declared.trim_end_matches("[]"));
+        match object {
+            Object::Composite(of) => {
+                for (at, (_, declared)) in of.columns.iter().enumerate() {
+                    if let Some(on) = own(declared) {
+                        depends(("pg_class", of.oid, 0), ("pg_type", of.oid, 0), "i");
+                        depends(("pg_class", of.oid, at + 1), ("pg_type", on, 0), "n");
+                    }
+                }
             }
+            Object::Domain(of) => {
+                let domain = ("pg_type", of.oid, 0);
+                if let Some(on) = own(&of.declared) {
+                    depends(domain, ("pg_type", on, 0), "n");
+                }
+                for on in of
+                    .default
+                    .iter()
+                    .flat_map(|text| calls.expression(text, &Schema::empty()))
+                {
+                    depends(domain, ("pg_proc", on, 0), "n");
+                }
+                for (at, (_, condition)) in of.checks.iter().enumerate() {
+                    let check = ("pg_constraint", part_oid(of.oid, at), 0);
+                    depends(check, domain, "a");
+                    for on in calls.condition(condition, of) {
+                        depends(check, ("pg_proc", on, 0), "n");
+                    }
+                }
+            }
+            Object::Range(of, false) => {
+                if let Some(on) = own_item(of.subtype) {
+                    depends(("pg_type", of.oid, 0), ("pg_type", on, 0), "n");
+                }
+            }
+            Object::Function(of) => {
+                for on in declared_by(of).into_iter().filter_map(own).collect::<BTreeSet<u32>>() {
+                    depends(("pg_proc", of.oid, 0), ("pg_type", on, 0), "n");
+                }
+            }
+            _ => {}
         }
     }
     for relation in relations(binder) {
@@ -90,6 +128,16 @@ pub(super) fn rows(binder: &Binder) -> Vec<Row> {
             if let Some(sequence) = sequence {
                 depends(of, ("pg_class", sequence.oid(), 0), "n");
             }
+            for on in calls.expression(default, relation.columns()) {
+                depends(of, ("pg_proc", on, 0), "n");
+            }
+        }
+        for (at, check) in of_relation(relation).iter().enumerate() {
+            let of = ("pg_constraint", part_oid(own, at), 0);
+            depends(of, ("pg_class", own, 0), "a");
+            for on in calls.expression(&check.condition, relation.columns()) {
+                depends(of, ("pg_proc", on, 0), "n");
+            }
         }
         if let Some(query) = query(relation) {
             let rule = ("pg_rewrite", part_oid(own, 0), 0);
@@ -97,9 +145,60 @@ pub(super) fn rows(binder: &Binder) -> Vec<Row> {
             for read in reads(binder, query) {
                 depends(rule, ("pg_class", read, 0), "n");
             }
+            for on in calls.query(query) {
+                depends(rule, ("pg_proc", on, 0), "n");
+            }
         }
     }
     out
+}
+
+/// The functions in SQL that texts call.
+struct Calls<'a> {
+    binder: &'a Binder,
+    /// Whether there are any.
+    are_some: bool,
+}
+
+impl<'a> Calls<'a> {
+    fn of(binder: &'a Binder) -> Self {
+        let mut objects = binder.snapshot.objects().values();
+        let are_some = objects.any(|object| matches!(object, Object::Function(_)));
+        Calls { binder, are_some }
+    }
+
+    /// Those of a text that can be planned.
+    fn found(&self, calls: impl FnOnce() -> Option<Vec<u32>>) -> BTreeSet<u32> {
+        let found = self.are_some.then(calls).flatten();
+        found.into_iter().flatten().collect()
+    }
+
+    fn query(&self, text: &str) -> BTreeSet<u32> {
+        self.found(|| self.binder.calls_of_query(parse_query(text).ok()??).ok())
+    }
+
+    fn expression(&self, text: &str, columns: &Schema) -> BTreeSet<u32> {
+        self.found(|| {
+            self.binder
+                .calls_of_expression(parse_expression(text).ok()?, columns)
+                .ok()
+        })
+    }
+
+    fn condition(&self, text: &str, of: &Domain) -> BTreeSet<u32> {
+        self.found(|| self.binder.calls_of_condition(parse_expression(text).ok()?, of).ok())
+    }
+}
+
+/// The types that a function takes and gives, as it says them.
+fn declared_by(of: &Function) -> Vec<&str> {
+    let mut types: Vec<&str> = of.arguments.iter().map(|own| own.sql_type.as_str()).collect();
+    types.extend(of.parameters.iter().map(|own| own.sql_type.as_str()));
+    match &of.returns {
+        FunctionResult::Scalar(of) | FunctionResult::Set(of) => types.push(of),
+        FunctionResult::Table(columns) => types.extend(columns.iter().map(|(_, of)| of.as_str())),
+    }
+    types
 }
 
 /// The oid of the database's own type of a column, or of its items.
@@ -107,7 +206,12 @@ fn own_type(binder: &Binder, column: &Column<'_>) -> Option<u32> {
     if let Some((schema, name)) = column.domain {
         return types::domain_oid(binder, schema, name);
     }
-    let of = match column.sql_type {
+    own_item(column.sql_type)
+}
+
+/// The same of a type.
+fn own_item(of: SqlType) -> Option<u32> {
+    let of = match of {
         SqlType::Array(of) => of.element(),
         of => of,
     };
