@@ -135,8 +135,18 @@ impl TableDefinition {
         Ok(())
     }
 
+    /// The same where the names of constraints are checked, too.
+    pub(crate) fn checked(self) -> Result<Arc<TableDefinition>> {
+        let mut names = std::collections::HashSet::new();
+        if let Some(twice) = self.constraints().find(|name| !names.insert(*name)) {
+            let message = format!("constraint \"{twice}\" for relation \"{}\" already exists", self.name);
+            return Err(StorageError::new(ErrorKind::DuplicateObject, message));
+        }
+        self.completed()
+    }
+
     /// Rebuilds the Arrow schema and checks the columns.
-    pub(crate) fn checked(mut self) -> Result<Arc<TableDefinition>> {
+    pub(crate) fn completed(mut self) -> Result<Arc<TableDefinition>> {
         if self.columns.len() > COLUMNS_MAX {
             let message = format!("tables can have at most {COLUMNS_MAX} columns");
             return Err(StorageError::new(ErrorKind::ProgramLimit, message));

@@ -332,7 +332,7 @@ impl Image {
         for relation in self.relations.into_values() {
             let relation = match relation {
                 RelationImage::Table { definition, segments } => {
-                    let definition = Arc::unwrap_or_clone(definition).checked()?;
+                    let definition = Arc::unwrap_or_clone(definition).completed()?;
                     let segments = rows(&definition, &segments)?;
                     Relation::Table(TableVersion::new(definition, segments))
                 }

@@ -161,6 +161,25 @@ impl Checks {
         })
     }
 
+    /// The same for rows that are written again: they need not satisfy what is not valid.
+    pub(super) fn of_rows_there(
+        session: &Session,
+        binder: &Binder,
+        definition: &Arc<TableDefinition>,
+    ) -> Result<Checks> {
+        if definition.checks.iter().all(|check| !check.not_valid) {
+            return Self::of(session, binder, definition);
+        }
+        let mut asked = (**definition).clone();
+        asked.checks.retain(|check| !check.not_valid);
+        Ok(Checks {
+            definition: definition.clone(),
+            table: Arc::new(TableChecks::planned(binder, &Arc::new(asked))?),
+            partition: None,
+            views: Vec::new(),
+        })
+    }
+
     /// Adds a view's WITH CHECK OPTION.
     pub(super) fn and_of_view(mut self, binder: &Binder, view: &str, condition: ast::Expr) -> Result<Self> {
         self.views.push(Condition {

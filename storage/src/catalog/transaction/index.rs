@@ -21,7 +21,10 @@ impl Transaction {
             None => {
                 let names: Vec<&str> = def.columns.iter().map(|(name, _)| name.as_str()).collect();
                 let label = if def.constraint { "key" } else { "idx" };
-                default_name(table, &names, label, |name| self.check_free(schema, name).is_ok())
+                let is_taken = |name: &str| def.constraint && definition.constraints().any(|own| own == name);
+                default_name(table, &names, label, |name| {
+                    self.check_free(schema, name).is_ok() && !is_taken(name)
+                })
             }
         };
         let index = Index {
