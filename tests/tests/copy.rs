@@ -105,7 +105,7 @@ async fn options() -> Result<()> {
     client
         .batch_execute("CREATE TABLE t (a int, b text, c date DEFAULT '2020-02-02')")
         .await?;
-    let cases: [(&str, &[u8], &[&str]); 9] = [
+    let cases: [(&str, &[u8], &[&str]); 11] = [
         (
             "COPY t (a, b) FROM STDIN",
             b"1\tx\n2\t\\N\n",
@@ -147,6 +147,16 @@ async fn options() -> Result<()> {
             &["1|a\tb\\cAA|NULL"],
         ),
         (
+            "COPY t FROM STDIN",
+            b"1\tx\t\\N\r2\ty\t\\N\r\\.\r",
+            &["1|x|NULL", "2|y|NULL"],
+        ),
+        (
+            "COPY t FROM STDIN (FORMAT csv, HEADER)",
+            b"a,b,c\r1,\"x\ny\",\r",
+            &["1|x\\ny|NULL"],
+        ),
+        (
             "COPY t FROM STDIN (FORMAT csv)",
             b"5,no newline at end,",
             &["5|no newline at end|NULL"],
@@ -177,8 +187,42 @@ async fn errors() -> Result<()> {
     client
         .batch_execute("CREATE TABLE t (a int NOT NULL, b numeric(5, 2), c varchar(3))")
         .await?;
-    let cases: [(&str, &[u8], &str, &str); 10] = [
+    let cases: [(&str, &[u8], &str, &str); 18] = [
         ("COPY t FROM STDIN", b"1\t1\tx\nabc\t1\tx\n", "22P02", "line 2"),
+        // Lines end alike.
+        (
+            "COPY t FROM STDIN",
+            b"1\t1\tx\n2\t1\tx\r\n",
+            "22P04",
+            "literal carriage return",
+        ),
+        ("COPY t FROM STDIN", b"1\t1\tx\r\n2\t1\tx\n", "22P04", "literal newline"),
+        ("COPY t FROM STDIN", b"1\t1\tx\r2\t1\tx\r\n", "22P04", "literal newline"),
+        ("COPY t FROM STDIN", b"1\t1\tx\r\n\\.\n", "22P04", "end-of-copy marker"),
+        (
+            "COPY t FROM STDIN (FORMAT csv)",
+            b"1,1,x\n2,1,x\r\n3,1,x\n",
+            "22P04",
+            "unquoted carriage return",
+        ),
+        (
+            "COPY t FROM STDIN (FORMAT csv)",
+            b"1,1,x\r\n2,1,x\r",
+            "22P04",
+            "unquoted carriage return",
+        ),
+        (
+            "COPY t FROM STDIN (FORMAT csv, HEADER)",
+            b"a,b,c\r\n2,1,x\n",
+            "22P04",
+            "unquoted newline",
+        ),
+        (
+            "COPY t FROM STDIN (FORMAT csv, HEADER)",
+            b"a,b,c\r2,1,x\n",
+            "22P04",
+            "unquoted newline",
+        ),
         ("COPY t FROM STDIN", b"1\t1\tx\n2\t9999\tx\n", "22003", "line 2"),
         ("COPY t FROM STDIN", b"1\t1\n", "22P04", "line 1"),
         ("COPY t FROM STDIN", b"1\t1\tx\ty\n", "22P04", "line 1"),

@@ -9,6 +9,7 @@
 //! The first error in the input's order ends the load. Nothing is visible before a transaction appends the result.
 
 use super::cut::{Cutter, PIECE_BYTES};
+use super::line_end::LineEnd;
 use super::options::CopyOptions;
 use super::piece::{Parsed, PieceError, PieceParser};
 use crate::catalog::TableDefinition;
@@ -220,7 +221,8 @@ impl CopyLoader {
         progress.in_flight += 1;
         drop(progress);
         let shared = self.shared.clone();
-        rayon::spawn(move || shared.work(sequence, &piece));
+        let line_end = self.cutter.line_end;
+        rayon::spawn(move || shared.work(sequence, line_end, &piece));
     }
 
     /// The first error in the input's order, once all before it is parsed.
@@ -260,7 +262,7 @@ impl Drop for CopyLoader {
 
 impl Shared {
     /// A worker's share: parses a piece, then takes what is next in order.
-    fn work(&self, sequence: u64, piece: &[u8]) {
+    fn work(&self, sequence: u64, line_end: Option<LineEnd>, piece: &[u8]) {
         let parsed = if self.stopped.load(Ordering::Relaxed) {
             Parsed {
                 batch: None,
@@ -269,7 +271,7 @@ impl Shared {
                 error: None,
             }
         } else {
-            catch_unwind(AssertUnwindSafe(|| self.parser.parse(sequence == 0, piece))).unwrap_or_else(|_| {
+            catch_unwind(AssertUnwindSafe(|| self.parser.parse(sequence == 0, line_end, piece))).unwrap_or_else(|_| {
                 let error = StorageError::internal("parsing failed");
                 let error = Some(PieceError {
                     line: 1,

@@ -2,20 +2,18 @@
 
 use super::delimited::{self, Format};
 use super::fields::Records;
+use super::line_end::LineEnd;
 use super::options::CopyOptions;
 use crate::error::{ErrorKind, StorageError};
 
 /// Scans a piece of whole records; the last may lack its newline.
-pub fn scan<'a>(text: &'a str, options: &CopyOptions, names: &[String]) -> Records<'a> {
+pub fn scan<'a>(text: &'a str, options: &CopyOptions, names: &[String], line_end: Option<LineEnd>) -> Records<'a> {
     let format = Format {
         special: options.quote,
-        lone_return: [
-            "unquoted carriage return found in data",
-            "Use quoted CSV field to represent carriage return.",
-        ],
+        is_csv: true,
     };
     let bytes = text.as_bytes();
-    delimited::scan(text, options, names, format, |records, start, _| {
+    delimited::scan(text, options, names, format, line_end, |records, start, _| {
         quoted(records, bytes, start, options).map_err(|error| (bytes.len(), error))
     })
 }

@@ -2,6 +2,7 @@
 
 use super::binary;
 use super::fields::PIECE_BYTES_MAX;
+use super::line_end::{LineEnd, first_record};
 use super::options::{CopyFormat, CopyOptions};
 use crate::error::{ErrorKind, Result, StorageError};
 
@@ -22,6 +23,9 @@ pub struct Cutter {
     quoted: bool,
     /// `held` is scanned when it reaches this.
     threshold: usize,
+    options: CopyOptions,
+    /// What lines end with, once a line has.
+    pub line_end: Option<LineEnd>,
     pub binary: binary::Walk,
 }
 
@@ -36,6 +40,8 @@ impl Cutter {
             boundary: 0,
             quoted: false,
             threshold: PIECE_BYTES,
+            options: options.clone(),
+            line_end: None,
             binary: binary::Walk::default(),
         }
     }
@@ -85,6 +91,15 @@ impl Cutter {
                 self.scanned = self.boundary;
                 return Ok(());
             }
+            _ if self.line_end.is_none() => {
+                // The last byte may be half of an end.
+                let known = self.held.len() - 1;
+                self.line_end = first_record(&self.held[..known], &self.options).1;
+                if self.line_end.is_none() {
+                    return Ok(());
+                }
+                return self.scan();
+            }
             CopyFormat::Text => self.scan_text(),
             CopyFormat::Csv if self.quote == self.escape => self.scan_csv(),
             CopyFormat::Csv => self.scan_csv_escaped(),
@@ -93,9 +108,13 @@ impl Cutter {
         Ok(())
     }
 
+    fn newline(&self) -> u8 {
+        self.line_end.map_or(b'\n', LineEnd::last)
+    }
+
     /// The last newline that an even number of backslashes precedes.
     fn scan_text(&mut self) {
-        for newline in memchr::memrchr_iter(b'\n', &self.held[self.scanned..]) {
+        for newline in memchr::memrchr_iter(self.newline(), &self.held[self.scanned..]) {
             let newline = self.scanned + newline;
             let backslashes = self.held[..newline]
                 .iter()
@@ -115,7 +134,7 @@ impl Cutter {
         while from < self.held.len() {
             let to = memchr::memchr(self.quote, &self.held[from..]).map_or(self.held.len(), |at| from + at);
             if !self.quoted
-                && let Some(newline) = memchr::memrchr(b'\n', &self.held[from..to])
+                && let Some(newline) = memchr::memrchr(self.newline(), &self.held[from..to])
             {
                 self.boundary = from + newline + 1;
             }
@@ -139,38 +158,10 @@ impl Cutter {
                 );
             } else if byte == self.quote {
                 self.quoted = !self.quoted;
-            } else if byte == b'\n' && !self.quoted {
+            } else if byte == self.newline() && !self.quoted {
                 self.boundary = at + 1;
             }
             at += 1;
         }
     }
-}
-
-/// The end of the first record of a text.
-pub fn first_record(text: &str, options: &CopyOptions) -> usize {
-    let bytes = text.as_bytes();
-    let (mut at, mut quoted) = (0, false);
-    while at < bytes.len() {
-        let byte = bytes[at];
-        if options.format == CopyFormat::Text {
-            if byte == b'\n' {
-                return at + 1;
-            }
-            at += usize::from(byte == b'\\');
-        } else if quoted && byte == options.escape {
-            let next = bytes.get(at + 1).copied();
-            if next == Some(options.quote) || next == Some(options.escape) {
-                at += 1;
-            } else if options.escape == options.quote {
-                quoted = false;
-            }
-        } else if byte == options.quote {
-            quoted = !quoted;
-        } else if byte == b'\n' && !quoted {
-            return at + 1;
-        }
-        at += 1;
-    }
-    bytes.len()
 }

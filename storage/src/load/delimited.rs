@@ -1,6 +1,7 @@
 //! Scans records of fields that end at delimiters and newlines: what CSV and COPY's text format have in common.
 
 use super::fields::Records;
+use super::line_end::{self, LineEnd};
 use super::options::CopyOptions;
 use super::specials::Specials;
 use crate::error::{ErrorKind, StorageError};
@@ -9,8 +10,7 @@ use crate::error::{ErrorKind, StorageError};
 pub(super) struct Format {
     /// The byte that makes a field one whose value is not its bytes: a quote or a backslash.
     pub special: u8,
-    /// Message and hint where a carriage return stands alone.
-    pub lone_return: [&'static str; 2],
+    pub is_csv: bool,
 }
 
 /// Scans a piece of whole records; the last may lack its newline.
@@ -22,6 +22,7 @@ pub(super) fn scan<'a>(
     options: &CopyOptions,
     names: &[String],
     format: Format,
+    mut line_end: Option<LineEnd>,
     rewritten: impl Fn(&mut Records<'a>, usize, usize) -> Result<usize, (usize, StorageError)>,
 ) -> Records<'a> {
     let bytes = text.as_bytes();
@@ -33,8 +34,16 @@ pub(super) fn scan<'a>(
     while start < bytes.len() || in_record {
         if !in_record {
             records.begin(start);
-            if bytes[start] == b'\\' && is_end_marker(&bytes[start..]) {
-                records.end();
+            if bytes[start] == b'\\'
+                && let Some(end) = end_marker(&bytes[start..])
+            {
+                match (line_end, end) {
+                    (Some(wanted), Some(found)) if wanted != found => {
+                        let message = "end-of-copy marker does not match previous newline style";
+                        records.fail(start, StorageError::new(ErrorKind::BadCopyFormat, message));
+                    }
+                    _ => records.end(),
+                }
                 return records;
             }
             in_record = true;
@@ -57,19 +66,22 @@ pub(super) fn scan<'a>(
         start = end + 1;
         match bytes.get(end) {
             Some(byte) if *byte == delimiter => continue,
-            Some(b'\r') => match bytes.get(start) {
-                None => {}
-                Some(b'\n') => {
-                    specials.next();
-                    start += 1;
+            None => {}
+            Some(_) => {
+                let found = LineEnd::at(&bytes[end..]);
+                if let Some((found, length)) = found {
+                    let wanted = *line_end.get_or_insert(found);
+                    records.newline = wanted.last();
+                    if wanted != found {
+                        records.fail(end, line_end::other(wanted, found, format.is_csv));
+                        return records;
+                    }
+                    for _ in 1..length {
+                        specials.next();
+                        start += 1;
+                    }
                 }
-                Some(_) => {
-                    let [message, hint] = format.lone_return;
-                    records.fail(end, StorageError::new(ErrorKind::BadCopyFormat, message).hint(hint));
-                    return records;
-                }
-            },
-            _ => {}
+            }
         }
         in_record = false;
         if records.in_record() != names.len() {
@@ -82,10 +94,13 @@ pub(super) fn scan<'a>(
     records
 }
 
-/// Whether the line is `\.` alone.
-fn is_end_marker(line: &[u8]) -> bool {
-    line.strip_prefix(b"\\.")
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"\n") || rest.starts_with(b"\r\n"))
+/// What ends a line that is `\.` alone, if anything does.
+fn end_marker(line: &[u8]) -> Option<Option<LineEnd>> {
+    let rest = line.strip_prefix(b"\\.")?;
+    match LineEnd::at(rest) {
+        Some((end, _)) => Some(Some(end)),
+        None => rest.is_empty().then_some(None),
+    }
 }
 
 /// A record with too few or too many fields.

@@ -32,6 +32,8 @@ pub struct Records<'a> {
     scratch: String,
     /// Where each record begins, and where the last one scanned ends.
     starts: Vec<u32>,
+    /// The byte that ends lines.
+    pub newline: u8,
     /// The end-of-data marker was met: what follows is not data.
     pub ended: bool,
     pub error: Option<RecordError>,
@@ -46,6 +48,7 @@ impl<'a> Records<'a> {
             fields: Vec::with_capacity(estimate),
             scratch: String::new(),
             starts: Vec::with_capacity(estimate / columns.max(1) + 1),
+            newline: b'\n',
             ended: false,
             error: None,
         }
@@ -160,8 +163,8 @@ impl<'a> Records<'a> {
             .get(record + 1)
             .map_or(self.text.len(), |start| *start as usize);
         let before = &self.text.as_bytes()[..end];
-        let newlines = memchr::memchr_iter(b'\n', before).count() as u64;
-        if before.last() == Some(&b'\n') {
+        let newlines = memchr::memchr_iter(self.newline, before).count() as u64;
+        if before.last() == Some(&self.newline) {
             newlines
         } else {
             newlines + 1

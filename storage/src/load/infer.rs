@@ -1,6 +1,6 @@
 //! Guesses a CSV file's dialect and column types from its first megabytes.
 
-use super::cut::first_record;
+use super::line_end::first_record;
 use super::{CopyFormat, CopyOptions, Header, csv};
 use crate::catalog::ColumnDef;
 use crate::datetime::{Conventions, parse_date, parse_timestamp};
@@ -31,7 +31,7 @@ pub fn csv_columns(file: &mut dyn Read, options: Option<CopyOptions>) -> Result<
             "columns are guessed only of CSV files",
         ));
     }
-    let (first, _) = text.split_at(first_record(text, &options));
+    let (first, _) = text.split_at(first_record(text.as_bytes(), &options).0);
     if !given {
         let count = |delimiter: &u8| memchr::memchr_iter(*delimiter, first.as_bytes()).count();
         options.delimiter = *b",|\t;"
@@ -42,7 +42,7 @@ pub fn csv_columns(file: &mut dyn Read, options: Option<CopyOptions>) -> Result<
     }
     // The scanner wants to know the number of fields: find it by scanning the first record for more and more.
     let names = field_count(first, &options)?;
-    let header_fields = csv::scan(first, &options, &names)
+    let header_fields = csv::scan(first, &options, &names, None)
         .first()
         .unwrap_or_default()
         .join("\u{0}");
@@ -61,7 +61,7 @@ pub fn csv_columns(file: &mut dyn Read, options: Option<CopyOptions>) -> Result<
     } else {
         &text[first.len()..]
     };
-    let records = csv::scan(body, &options, &names);
+    let records = csv::scan(body, &options, &names, None);
     let mut columns: Vec<ColumnDef> = Vec::with_capacity(names.len());
     for (index, header) in header_fields.iter().enumerate() {
         let mut name = match options.header {
@@ -85,7 +85,7 @@ fn field_count(record: &str, options: &CopyOptions) -> Result<Vec<String>> {
     }
     let limit = crate::catalog::table::COLUMNS_MAX;
     let names: Vec<String> = (1..=limit).map(|number| format!("column{number}")).collect();
-    let fields = match csv::scan(record, options, &names).error {
+    let fields = match csv::scan(record, options, &names, None).error {
         // "missing data for column": its number is the count.
         Some(failure) => names
             .iter()

@@ -9,6 +9,7 @@ mod delimited;
 mod fields;
 mod file;
 mod infer;
+mod line_end;
 mod options;
 mod parquet_file;
 mod piece;

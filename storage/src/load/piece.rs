@@ -1,8 +1,9 @@
 //! Parses one piece of a COPY stream to a batch of the table.
 
 use super::fields::{Records, shorten};
+use super::line_end::{LineEnd, first_record};
 use super::options::{CopyFormat, CopyOptions, Header};
-use super::{binary, csv, cut, text};
+use super::{binary, csv, text};
 use crate::catalog::TableDefinition;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::parse::{FieldError, decode_column, invalid_utf8, parse_column_by};
@@ -40,8 +41,9 @@ pub struct PieceError {
 }
 
 impl PieceParser {
-    /// Parses a piece of whole records, the first of the input or a later one.
-    pub fn parse(&self, first: bool, piece: &[u8]) -> Parsed {
+    /// Parses a piece of whole records, the first of the input or a later one; `line_end`: what lines end with, where that is
+    /// known from those before.
+    pub fn parse(&self, first: bool, line_end: Option<LineEnd>, piece: &[u8]) -> Parsed {
         if self.options.format == CopyFormat::Binary {
             return self.parse_binary(first, piece);
         }
@@ -64,10 +66,10 @@ impl PieceParser {
                 return fail(line, String::new(), invalid_utf8(&piece[at..]));
             }
         };
-        let header_end = if first && self.options.header != Header::Absent {
-            cut::first_record(text, &self.options)
+        let (header_end, line_end) = if first && self.options.header != Header::Absent {
+            first_record(text.as_bytes(), &self.options)
         } else {
-            0
+            (0, line_end)
         };
         let (header, body) = text.split_at(header_end);
         if first
@@ -76,14 +78,15 @@ impl PieceParser {
         {
             return fail(1, String::new(), error);
         }
-        let header_lines = memchr::memchr_iter(b'\n', header.as_bytes()).count() as u64;
-        let mut records = self.scan(body);
+        let newline = line_end.map_or(b'\n', LineEnd::last);
+        let header_lines = memchr::memchr_iter(newline, header.as_bytes()).count() as u64;
+        let mut records = self.scan(body, line_end);
         let structural = records.error.take().map(|failure| PieceError {
             line: header_lines + records.line(failure.record),
             place: format!(": \"{}\"", records.excerpt(failure.record)),
             error: failure.error,
         });
-        let lines = memchr::memchr_iter(b'\n', piece).count() as u64;
+        let lines = memchr::memchr_iter(records.newline, piece).count() as u64;
         let ended = records.ended;
         if records.rows() == 0 {
             return Parsed {
@@ -107,15 +110,15 @@ impl PieceParser {
         }
     }
 
-    fn scan<'a>(&self, text: &'a str) -> Records<'a> {
+    fn scan<'a>(&self, text: &'a str, line_end: Option<LineEnd>) -> Records<'a> {
         match self.options.format {
-            CopyFormat::Csv => csv::scan(text, &self.options, &self.names),
-            _ => text::scan(text, &self.options, &self.names),
+            CopyFormat::Csv => csv::scan(text, &self.options, &self.names, line_end),
+            _ => text::scan(text, &self.options, &self.names, line_end),
         }
     }
 
     fn match_header(&self, header: &str) -> Result<()> {
-        let mut records = self.scan(header);
+        let mut records = self.scan(header, None);
         if let Some(failure) = records.error.take() {
             return Err(failure.error);
         }

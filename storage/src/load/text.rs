@@ -2,21 +2,19 @@
 
 use super::delimited::{self, Format};
 use super::fields::Records;
+use super::line_end::LineEnd;
 use super::options::CopyOptions;
 use crate::error::StorageError;
 use crate::parse::invalid_utf8;
 
 /// Scans a piece of whole records; the last may lack its newline.
-pub fn scan<'a>(text: &'a str, options: &CopyOptions, names: &[String]) -> Records<'a> {
+pub fn scan<'a>(text: &'a str, options: &CopyOptions, names: &[String], line_end: Option<LineEnd>) -> Records<'a> {
     let format = Format {
         special: b'\\',
-        lone_return: [
-            "literal carriage return found in data",
-            "Use \"\\r\" to represent carriage return.",
-        ],
+        is_csv: false,
     };
     let (bytes, null) = (text.as_bytes(), options.null.as_bytes());
-    delimited::scan(text, options, names, format, |records, start, backslash| {
+    delimited::scan(text, options, names, format, line_end, |records, start, backslash| {
         let end = escaped_end(bytes, backslash, options.delimiter);
         if &bytes[start..end] == null {
             records.push(start, end, false, true);

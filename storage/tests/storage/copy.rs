@@ -294,8 +294,8 @@ fn errors_name_line_and_column() {
         (
             "1,a\rb\n",
             "22P04",
-            "unquoted carriage return found in data",
-            "COPY t, line 1: \"1,a\"",
+            "unquoted newline found in data",
+            "COPY t, line 2: \"b\"",
         ),
         (
             "1,\"a\n\"\n2,a\n3,x,\n",
