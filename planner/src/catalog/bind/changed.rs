@@ -1,7 +1,7 @@
 //! What the parts of a statement see that has changed data already: its subqueries the data of before, as RETURNING does, and
 //! the bodies of volatile functions what is there now. The relations of those are marked by their names.
 
-use super::{Binder, fold};
+use super::{Binder, as_role, fold};
 use crate::pg::walk::VisitMut;
 use datafusion::common::TableReference;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart, Query, TableAlias, TableFactor, VisitorMut};
@@ -27,7 +27,24 @@ impl Binder {
 /// Has the relations of a function's body be those with the statement's changes. The names of its WITH stay.
 pub(super) fn mark(binder: &Binder, body: &mut Query) {
     if binder.changed.is_some() {
-        let _ = body.visit(&mut Marker { defined: Vec::new() });
+        mark_all(body, MARK);
+    }
+}
+
+/// Has the names of a query's relations end with a mark, and be known as before.
+pub(super) fn mark_all(body: &mut Query, mark: &str) {
+    let _ = body.visit(&mut Marker {
+        mark,
+        defined: Vec::new(),
+    });
+}
+
+/// A relation's name with another last part.
+pub(super) fn renamed(name: &TableReference, table: &str) -> TableReference {
+    match (name.catalog(), name.schema()) {
+        (Some(catalog), Some(schema)) => TableReference::full(catalog, schema, table),
+        (_, Some(schema)) => TableReference::partial(schema, table),
+        _ => TableReference::bare(table),
     }
 }
 
@@ -38,34 +55,34 @@ pub(super) fn meant(binder: &Binder, name: &TableReference) -> Option<(Binder, T
     let after = Binder {
         snapshot: changed,
         changed: None,
+        noted_as: Some(name.clone()),
         ..binder.clone()
     };
-    let own = match (name.catalog(), name.schema()) {
-        (Some(catalog), Some(schema)) => TableReference::full(catalog, schema, table),
-        (_, Some(schema)) => TableReference::partial(schema, table),
-        _ => TableReference::bare(table),
-    };
-    Some((after, own))
+    Some((after, renamed(name, table)))
 }
 
 /// A name as the function has it.
 pub(super) fn unmarked(name: &ObjectName) -> Cow<'_, ObjectName> {
     let last = name.0.last().and_then(ObjectNamePart::as_ident);
-    let Some(own) = last.and_then(|last| last.value.strip_suffix(MARK)) else {
+    let Some(last) = last else { return Cow::Borrowed(name) };
+    let own = last.value.strip_suffix(MARK).unwrap_or(&last.value);
+    let own = as_role::split(own).map_or(own, |(own, _)| own);
+    if own == last.value {
         return Cow::Borrowed(name);
-    };
+    }
     let mut name = name.clone();
     name.0.pop();
     name.0.push(ObjectNamePart::Identifier(Ident::with_quote('"', own)));
     Cow::Owned(name)
 }
 
-struct Marker {
+struct Marker<'a> {
+    mark: &'a str,
     /// The names of WITH.
     defined: Vec<String>,
 }
 
-impl VisitorMut for Marker {
+impl VisitorMut for Marker<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
@@ -92,7 +109,8 @@ impl VisitorMut for Marker {
         }
         let quoted = |name: &str| Ident::with_quote('"', name);
         name.0.pop();
-        name.0.push(ObjectNamePart::Identifier(quoted(&format!("{own}{MARK}"))));
+        name.0
+            .push(ObjectNamePart::Identifier(quoted(&format!("{own}{}", self.mark))));
         alias.get_or_insert_with(|| TableAlias {
             explicit: true,
             name: quoted(&own),

@@ -1,7 +1,7 @@
 //! Which relation a name stands for.
 
 use super::system_columns::WITH_ADDRESSES;
-use super::{Binder, changed, partition, reads, view};
+use super::{Binder, as_role, changed, partition, reads, view};
 use crate::catalog::files;
 use crate::catalog::rights::Rights;
 use crate::catalog::system;
@@ -209,6 +209,9 @@ fn sequence_row(binder: &Binder, sequence: &Sequence) -> Result<Arc<dyn TableSou
 pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn TableSource>> {
     if let Some((after, name)) = changed::meant(binder, name) {
         return source(&after, &name);
+    }
+    if let Some((of_role, name)) = as_role::meant(binder, name) {
+        return source(&of_role, &name);
     }
     if let Some((own, source)) = &binder.overlay
         && name.schema().is_none()

@@ -6,6 +6,7 @@
 use super::{Binder, parts};
 use crate::catalog::rights::Rights;
 use crate::pg::error::{Result, SqlError};
+use crate::pg::identity::Acting;
 use crate::pg::walk::Visit;
 use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType, Expr, ObjectName, Statement, TableFactor, Visitor};
 use std::ops::ControlFlow;
@@ -14,10 +15,19 @@ use tenon_storage::privilege;
 impl Binder {
     /// Refuses names of functions and types in schemas that may not be used (42501).
     pub(crate) fn check_schemas<T: Visit>(&self, tree: &T) -> Result<()> {
-        if self.facts.acting.superuser {
+        self.check_schemas_of(tree, self.facts.acting)
+    }
+
+    /// The same where it is asked of another role.
+    pub(super) fn check_schemas_of<T: Visit>(&self, tree: &T, acting: Acting) -> Result<()> {
+        if acting.superuser {
             return Ok(());
         }
-        match tree.visit(&mut Schemas(self)) {
+        let mut schemas = Schemas(Rights {
+            state: &self.snapshot,
+            acting,
+        });
+        match tree.visit(&mut schemas) {
             ControlFlow::Break(error) => Err(error),
             ControlFlow::Continue(()) => Ok(()),
         }
@@ -25,35 +35,43 @@ impl Binder {
 
     /// The same of the name of a function or a type.
     pub(crate) fn check_schema_of(&self, name: &ObjectName) -> Result<()> {
-        match parts(name).as_slice() {
-            [.., schema, _] => self.caller().check_schema(schema, privilege::USAGE),
-            _ => Ok(()),
-        }
+        of_name(&self.caller(), name)
+    }
+
+    /// The same of a type as it is declared.
+    pub(crate) fn check_schema_of_type(&self, declared: &DataType) -> Result<()> {
+        of_type(&self.caller(), declared)
     }
 
     /// The rights of who runs the statement, also where a view's owner is asked for what the view reads.
-    pub(super) fn caller(&self) -> Rights<'_> {
+    fn caller(&self) -> Rights<'_> {
         Rights {
             state: &self.snapshot,
             acting: self.facts.acting,
         }
     }
+}
 
-    /// The same of a type as it is declared.
-    pub(crate) fn check_schema_of_type(&self, declared: &DataType) -> Result<()> {
-        match declared {
-            DataType::Array(
-                ArrayElemTypeDef::SquareBracket(item, _)
-                | ArrayElemTypeDef::AngleBracket(item)
-                | ArrayElemTypeDef::Parenthesis(item),
-            ) => self.check_schema_of_type(item),
-            DataType::Custom(name, _) => self.check_schema_of(name),
-            _ => Ok(()),
-        }
+fn of_name(rights: &Rights<'_>, name: &ObjectName) -> Result<()> {
+    match parts(name).as_slice() {
+        [.., schema, _] => rights.check_schema(schema, privilege::USAGE),
+        _ => Ok(()),
     }
 }
 
-struct Schemas<'a>(&'a Binder);
+fn of_type(rights: &Rights<'_>, declared: &DataType) -> Result<()> {
+    match declared {
+        DataType::Array(
+            ArrayElemTypeDef::SquareBracket(item, _)
+            | ArrayElemTypeDef::AngleBracket(item)
+            | ArrayElemTypeDef::Parenthesis(item),
+        ) => of_type(rights, item),
+        DataType::Custom(name, _) => of_name(rights, name),
+        _ => Ok(()),
+    }
+}
+
+struct Schemas<'a>(Rights<'a>);
 
 fn flow(answer: Result<()>) -> ControlFlow<SqlError> {
     answer.map_or_else(ControlFlow::Break, ControlFlow::Continue)
@@ -64,18 +82,16 @@ impl Visitor for Schemas<'_> {
 
     fn pre_visit_statement(&mut self, statement: &Statement) -> ControlFlow<SqlError> {
         match statement {
-            Statement::Prepare { data_types, .. } => {
-                flow(data_types.iter().try_for_each(|of| self.0.check_schema_of_type(of)))
-            }
+            Statement::Prepare { data_types, .. } => flow(data_types.iter().try_for_each(|of| of_type(&self.0, of))),
             _ => ControlFlow::Continue(()),
         }
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<SqlError> {
         flow(match expr {
-            Expr::Cast { data_type, .. } => self.0.check_schema_of_type(data_type),
-            Expr::TypedString(typed) => self.0.check_schema_of_type(&typed.data_type),
-            Expr::Function(call) => self.0.check_schema_of(&call.name),
+            Expr::Cast { data_type, .. } => of_type(&self.0, data_type),
+            Expr::TypedString(typed) => of_type(&self.0, &typed.data_type),
+            Expr::Function(call) => of_name(&self.0, &call.name),
             _ => Ok(()),
         })
     }
@@ -85,7 +101,7 @@ impl Visitor for Schemas<'_> {
             TableFactor::Table {
                 name, args: Some(_), ..
             }
-            | TableFactor::Function { name, .. } => self.0.check_schema_of(name),
+            | TableFactor::Function { name, .. } => of_name(&self.0, name),
             _ => Ok(()),
         })
     }
