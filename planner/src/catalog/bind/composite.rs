@@ -46,7 +46,7 @@ impl Binder {
         };
         match parts.pop() {
             Some(schema) => in_schema(schema),
-            None => self.facts.path.iter().cloned().find_map(in_schema),
+            None => self.path().iter().cloned().find_map(in_schema),
         }
     }
 

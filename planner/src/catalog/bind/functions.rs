@@ -77,8 +77,7 @@ impl Binder {
             Some(schema) => vec![schema],
             // Functions in the session's own schema are called by their full names only.
             None => self
-                .facts
-                .path
+                .path()
                 .iter()
                 .filter(|schema| !schema.starts_with("pg_temp_"))
                 .cloned()

@@ -13,12 +13,14 @@ mod variadic;
 use results::gives_set;
 
 use super::composite::{named_in_full, parsed};
-use super::{Binder, argument_fields, changed, fold, hygiene, outer_aggregates, parts};
+use super::{Binder, argument_fields, as_role, changed, fold, hygiene, outer_aggregates, parts};
+use crate::catalog::rights::Rights;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::aggregate::names::has_aggregate;
 use crate::pg::functions::raise::RAISE;
 use crate::pg::functions::record::FIELD;
 use crate::pg::functions::sets::names::has_set;
+use crate::pg::identity::Acting;
 use crate::pg::parse::{parse, parse_expression, select};
 use crate::pg::plpgsql;
 use crate::pg::rewrite::{call, rewrite};
@@ -52,6 +54,7 @@ pub(super) fn inline<T: VisitMut>(binder: &Binder, tree: &mut T, parameters: &[O
         withs: Vec::new(),
         calls: Cell::new(0),
         sees_changes: false,
+        acting: binder.facts.acting,
     };
     match tree.visit(&mut inliner) {
         ControlFlow::Break(error) => Err(error),
@@ -107,6 +110,8 @@ struct Inliner<'a> {
     calls: Cell<usize>,
     /// Within a volatile function's body.
     sees_changes: bool,
+    /// Whose rights are asked for: who calls the function, or within one of SECURITY DEFINER its owner.
+    acting: Acting,
 }
 
 impl VisitorMut for Inliner<'_> {
@@ -374,7 +379,7 @@ struct Body {
 }
 
 impl Inliner<'_> {
-    fn deeper(&self, sees_changes: bool) -> Result<Inliner<'_>> {
+    fn deeper(&self, sees_changes: bool, acting: Acting) -> Result<Inliner<'_>> {
         if self.depth >= DEPTH_MAX {
             return Err(SqlError::new(
                 crate::pg::error::SqlState("54001"),
@@ -389,6 +394,7 @@ impl Inliner<'_> {
             withs: self.withs.clone(),
             calls: Cell::new(0),
             sees_changes,
+            acting,
         })
     }
 
@@ -409,7 +415,15 @@ impl Inliner<'_> {
             if let Some(calls) = &self.binder.calls {
                 calls.lock().push((self.depth, function.oid));
             }
-            self.binder.caller().check_function(function.oid, &function.name)?;
+            let rights = |acting| Rights {
+                state: &self.binder.snapshot,
+                acting,
+            };
+            rights(self.acting).check_function(function.oid, &function.name)?;
+            let acting = match function.options.security_definer {
+                true => Acting::of(&self.binder.snapshot, self.binder.snapshot.owner(function.oid)),
+                false => self.acting,
+            };
             let body = match (function.language.as_str(), &function.returns) {
                 ("sql", _) => Some(function.body.clone()),
                 ("plpgsql", FunctionResult::Scalar(result)) if result != "void" && result != "record" => {
@@ -431,7 +445,11 @@ impl Inliner<'_> {
             };
             // A string is read by the names that who calls it may use.
             if !function.options.bound {
-                self.binder.check_schemas(query.as_ref())?;
+                self.binder.check_schemas_of(query.as_ref(), acting)?;
+            }
+            let mut settings = function.options.settings.iter();
+            if let Some((_, path)) = settings.find(|(name, _)| name == "search_path") {
+                self.binder.along(path).qualify(&mut query);
             }
             rewrite(&mut query);
             let records = self.records(&function, &query);
@@ -441,6 +459,7 @@ impl Inliner<'_> {
             let number = self.calls.get() * (DEPTH_MAX + 1) + self.depth;
             hygiene::part(self.binder, &mut query, &mut values, &self.scopes, number)?;
             let sees_changes = self.sees_changes || function.volatility == 'v';
+            as_role::mark(self.binder, &mut query, acting);
             if sees_changes {
                 changed::mark(self.binder, &mut query);
             }
@@ -450,7 +469,7 @@ impl Inliner<'_> {
             if of.is_some() {
                 once::with_rows(&once, &mut query);
             }
-            match query.visit(&mut self.deeper(sees_changes)?) {
+            match query.visit(&mut self.deeper(sees_changes, acting)?) {
                 ControlFlow::Break(error) => return Err(error),
                 ControlFlow::Continue(()) => {}
             }

@@ -4,6 +4,7 @@
 
 mod aliases;
 mod argument_fields;
+mod as_role;
 mod changed;
 mod column_names;
 mod combined;
@@ -22,6 +23,7 @@ mod outer_aggregates;
 mod output_names;
 mod partition;
 mod physical;
+mod qualify;
 mod reads;
 mod records;
 pub(crate) mod recursion;
@@ -41,6 +43,7 @@ pub(crate) use composite::{named_in_full, parsed as parsed_type};
 pub(crate) use functions::{argument_type, overloads};
 pub(crate) use inline::{DomainCondition, conditions_of, undefined_function, with_value};
 pub(crate) use lookup::{Names, Target, relation_named, undefined};
+pub(crate) use qualify::written;
 
 use crate::catalog::files;
 use crate::catalog::services::Services;
@@ -100,6 +103,10 @@ pub(crate) struct Binder {
     unasked: Option<u32>,
     unread: Option<u32>,
     reads: reads::Reads,
+    /// Where names are looked up, where that is not along the session's path.
+    searched: Option<Arc<[String]>>,
+    /// How the plan calls the relation that is looked up, where that is not its name.
+    noted_as: Option<TableReference>,
     /// The functions in SQL that what is planned calls, and how deep in bodies of others, where that is to be known.
     calls: Option<Arc<Mutex<Vec<(usize, u32)>>>>,
     depth: usize,
@@ -117,6 +124,8 @@ impl Binder {
             unasked: None,
             unread: None,
             reads: reads::Reads::default(),
+            noted_as: None,
+            searched: None,
             calls: None,
             services,
             snapshot,
@@ -233,7 +242,7 @@ impl Binder {
     pub(crate) fn names(&self) -> Names<'_> {
         Names {
             snapshot: &self.snapshot,
-            path: &self.facts.path,
+            path: self.path(),
             database: &self.facts.info.database,
             // A view's names were looked up by who made it.
             acting: if self.depth > 0 { Acting::SYSTEM } else { self.acting },
@@ -252,6 +261,7 @@ impl Binder {
             unasked: None,
             unread: None,
             reads: self.reads.within(),
+            noted_as: None,
             calls: None,
             positions_of: None,
             overlay: None,

@@ -231,7 +231,7 @@ pub(crate) fn unrecognized(name: &str) -> SqlError {
 }
 
 /// Names separated by commas, each folded unless quoted.
-fn split_names(list: &str) -> Vec<String> {
+pub(crate) fn split_names(list: &str) -> Vec<String> {
     let mut out = Vec::new();
     for piece in list.split(',') {
         let piece = piece.trim();

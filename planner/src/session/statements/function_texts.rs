@@ -1,12 +1,12 @@
 //! What calls a function as it gets another name or schema: views, defaults and conditions go on calling it.
 
 use super::stored_texts::{self, Change};
-use crate::catalog::bind::Binder;
+use crate::catalog::bind::{Binder, written};
 use crate::pg::error::{Result, SqlError};
 use crate::session::Session;
-use datafusion::sql::sqlparser::ast::{Expr, FunctionArguments, Ident, ObjectName, TableFactor, VisitorMut};
+use datafusion::sql::sqlparser::ast::{Expr, FunctionArguments, ObjectName, TableFactor, VisitorMut};
 use std::ops::ControlFlow;
-use tenon_storage::{Function, quote};
+use tenon_storage::Function;
 
 struct Calls<'a> {
     binder: Binder,
@@ -59,14 +59,6 @@ impl VisitorMut for Calls<'_> {
 impl Change for Calls<'_> {
     fn has_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
-    }
-}
-
-/// A name as it is written.
-pub(super) fn written(name: &str) -> Ident {
-    match quote::identifier(name) == name {
-        true => Ident::new(name),
-        false => Ident::with_quote('"', name),
     }
 }
 

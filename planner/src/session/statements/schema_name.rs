@@ -1,10 +1,9 @@
 //! ALTER SCHEMA ... RENAME TO: everything in the schema goes with it, and what names it by the schema goes on doing so. And what
 //! names a type that gets another name or schema.
 
-use super::function_texts::written;
 use super::stored_texts::{self, Change};
 use super::{composite, domain, enums, role, row_types};
-use crate::catalog::bind::{fold, parts};
+use crate::catalog::bind::{fold, parts, written};
 use crate::catalog::system::split;
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::outcome::Outcome;
