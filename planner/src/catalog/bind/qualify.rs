@@ -1,7 +1,7 @@
 //! Names of relations, types and functions that are not PostgreSQL's own, with the schemas in which they are found now: whatever
 //! the search path is later, they mean the same.
 
-use super::{Binder, fold, parsed_type};
+use super::{Binder, argument_type, fold, parsed_type};
 use crate::catalog::system::shipped_arguments;
 use crate::pg::rewrite::{is_regclass, relation_text};
 use crate::pg::settings::split_names;
@@ -12,7 +12,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::collections::HashSet;
 use std::ops::ControlFlow;
-use tenon_storage::quote;
+use std::sync::Arc;
+use tenon_storage::{Function, quote};
 
 impl Binder {
     /// Qualifies the bare names in a tree, but for common table expressions.
@@ -95,8 +96,21 @@ impl Qualifier<'_> {
             return;
         };
         let found = self.binder.functions_named(name);
-        let Some(first) = found.first() else { return };
-        let one_schema = found.iter().all(|own| own.schema_name == first.schema_name);
+        let Some(first) = found.iter().find(|own| own.takes(given)).or(found.first()) else {
+            return;
+        };
+        // One of a later schema that takes the same is hidden.
+        let types = |own: &Function| {
+            own.arguments
+                .iter()
+                .map(|own| argument_type(&own.sql_type))
+                .collect::<Vec<_>>()
+        };
+        let one_schema = found.iter().all(|own| {
+            let hides =
+                |before: &&Arc<Function>| before.schema_name == first.schema_name && types(before) == types(own);
+            own.schema_name == first.schema_name || !own.takes(given) || found.iter().any(|before| hides(&before))
+        });
         if one_schema && !shipped_arguments(&fold(bare)).any(|own| own.len() == given) {
             *name = ObjectName::from(vec![written(&first.schema_name), bare.clone()]);
         }

@@ -156,29 +156,35 @@ pub(super) fn rows(binder: &Binder) -> Vec<Row> {
 /// The functions in SQL that texts call.
 struct Calls<'a> {
     binder: &'a Binder,
-    /// Whether there are any.
-    are_some: bool,
+    /// What functions are called: a text with none of these words in it need not be planned.
+    names: BTreeSet<&'a str>,
 }
 
 impl<'a> Calls<'a> {
     fn of(binder: &'a Binder) -> Self {
-        let mut objects = binder.snapshot.objects().values();
-        let are_some = objects.any(|object| matches!(object, Object::Function(_)));
-        Calls { binder, are_some }
+        let names = binder.snapshot.objects().values().filter_map(|object| match object {
+            Object::Function(of) => Some(of.name.as_str()),
+            _ => None,
+        });
+        Calls {
+            binder,
+            names: names.collect(),
+        }
     }
 
     /// Those of a text that can be planned.
-    fn found(&self, calls: impl FnOnce() -> Option<Vec<u32>>) -> BTreeSet<u32> {
-        let found = self.are_some.then(calls).flatten();
+    fn found(&self, text: &str, calls: impl FnOnce() -> Option<Vec<u32>>) -> BTreeSet<u32> {
+        let may_call = self.names.iter().any(|name| text.contains(name));
+        let found = may_call.then(calls).flatten();
         found.into_iter().flatten().collect()
     }
 
     fn query(&self, text: &str) -> BTreeSet<u32> {
-        self.found(|| self.binder.calls_of_query(parse_query(text).ok()??).ok())
+        self.found(text, || self.binder.calls_of_query(parse_query(text).ok()??).ok())
     }
 
     fn expression(&self, text: &str, columns: &Schema) -> BTreeSet<u32> {
-        self.found(|| {
+        self.found(text, || {
             self.binder
                 .calls_of_expression(parse_expression(text).ok()?, columns)
                 .ok()
@@ -186,7 +192,9 @@ impl<'a> Calls<'a> {
     }
 
     fn condition(&self, text: &str, of: &Domain) -> BTreeSet<u32> {
-        self.found(|| self.binder.calls_of_condition(parse_expression(text).ok()?, of).ok())
+        self.found(text, || {
+            self.binder.calls_of_condition(parse_expression(text).ok()?, of).ok()
+        })
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::role::rights;
 use super::text_dependents;
-use super::{function, function_bodies, partition, references, row_types, view_texts};
-use crate::catalog::bind::{Target, fold, named_sequence, undefined};
+use super::{function, function_bodies, partition, references, row_types, sequence_texts, view_texts};
+use crate::catalog::bind::{Target, fold, undefined};
 use crate::catalog::rights::Rights;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
@@ -152,15 +152,8 @@ fn release_sequence(session: &mut Session, sequence: &Sequence, cascade: bool) -
     }
     for table in snapshot.relations().filter_map(Relation::as_table) {
         for column in &table.definition().columns {
-            let uses = |text: &String| {
-                named_sequence(text).is_some_and(|named| {
-                    let binder = session.binder();
-                    binder
-                        .names()
-                        .textual(&named)
-                        .is_ok_and(|found| found.oid() == sequence.oid)
-                })
-            };
+            let own = table.definition().schema_name.as_str();
+            let uses = |text: &String| sequence_texts::takes_from(session, own, sequence.oid, text);
             if !column.default.as_ref().is_some_and(uses) {
                 continue;
             }

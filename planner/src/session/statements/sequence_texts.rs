@@ -1,7 +1,7 @@
 //! The texts of defaults and views as a sequence that they take numbers from is renamed or moved to another schema: they go on
 //! taking them.
 
-use super::{declared, domain, view_texts};
+use super::{declared, domain, function_bodies, view_texts};
 use crate::catalog::bind::Target;
 use crate::catalog::system::split;
 use crate::pg::error::Result;
@@ -62,6 +62,11 @@ fn changed<T: VisitMut>(session: &Session, schema: &str, (oid, to): (u32, &str),
     names.found
 }
 
+/// Whether a default takes numbers from a sequence. `schema`: where what has the default is.
+pub(super) fn takes_from(session: &Session, schema: &str, sequence: u32, default: &str) -> bool {
+    parse_expression(default).is_ok_and(|mut expr| changed(session, schema, (sequence, ""), &mut expr))
+}
+
 /// A sequence that is about to be renamed or moved.
 pub(super) fn moves(session: &Session, oid: u32, to: &Target) -> Result<()> {
     let to = declared::quoted_name(to, &to.name);
@@ -84,6 +89,11 @@ pub(super) fn moves(session: &Session, oid: u32, to: &Target) -> Result<()> {
             if let Some(text) = default(schema, column.default.as_deref())? {
                 transaction.lock().set_default(schema, name, &column.name, Some(text))?;
             }
+        }
+    }
+    for (key, of, mut body) in function_bodies::all(&state_now) {
+        if changed(session, &of.schema_name, (oid, &to), body.as_mut()) {
+            function_bodies::put(session, key, &body)?;
         }
     }
     for object in state_now.objects().values() {
