@@ -38,7 +38,7 @@ enum Passing {
     All,
     Nulls,
     None,
-    Beyond(Threshold),
+    Beyond(Box<Threshold>),
 }
 
 #[derive(Debug)]
@@ -150,7 +150,7 @@ impl Top {
             }
         }
         match value {
-            Some(value) => self.beyond(value, nulls, ties).map(Passing::Beyond),
+            Some(value) => self.beyond(value, nulls, ties).map(|own| Passing::Beyond(Box::new(own))),
             None if ties => Ok(Passing::Nulls),
             None if nulls => Ok(Passing::All),
             None => Ok(Passing::None),
