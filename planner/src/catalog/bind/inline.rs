@@ -144,7 +144,7 @@ impl VisitorMut for Inliner<'_> {
             Expr::Cast {
                 expr: inner, data_type, ..
             } => match self.binder.domain_of(data_type) {
-                Some(domain) => checked(self.binder, inner, &domain).map(Some),
+                Some(domain) => self.of_domain(inner, &domain).map(Some),
                 None => Ok(None),
             },
             Expr::Function(call) => self.call(call),
@@ -464,10 +464,11 @@ impl Inliner<'_> {
                 changed::mark(self.binder, &mut query);
             }
             outer_aggregates::mark(&mut query, |expr| parameters::marked(expr).is_some());
+            let is_plain = alone_items(&query).is_some();
             let once = self.once(&function, &query, &mut values, of.is_some())?;
             parameters::fill(&mut query, &values);
             if of.is_some() {
-                once::with_rows(&once, &mut query);
+                once::with_rows(&once, &mut query, is_plain);
             }
             match query.visit(&mut self.deeper(sees_changes, acting)?) {
                 ControlFlow::Break(error) => return Err(error),
@@ -481,6 +482,15 @@ impl Inliner<'_> {
             }));
         }
         Ok(None)
+    }
+
+    /// A value of a domain, whose conditions may call functions.
+    fn of_domain(&self, inner: &Expr, domain: &Arc<Domain>) -> Result<Expr> {
+        let mut value = checked(self.binder, inner, domain)?;
+        match value.visit(&mut self.deeper(self.sees_changes, self.acting)?) {
+            ControlFlow::Break(error) => Err(error),
+            ControlFlow::Continue(()) => Ok(value),
+        }
     }
 
     /// The arguments that are records, whose fields `a.x` names where no relation of the body is called like one.

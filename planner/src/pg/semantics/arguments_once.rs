@@ -10,8 +10,9 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{Column, DFSchema, ExprSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::Case;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
-    EmptyRelation, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection, Values, lit,
+    EmptyRelation, Expr, ExprSchemable, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Projection, Values, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
@@ -57,10 +58,15 @@ fn calls(node: &LogicalPlan) -> Result<bool> {
 fn lifted(node: LogicalPlan) -> Result<LogicalPlan> {
     let node = match node {
         LogicalPlan::Values(values) => return rows(values),
+        LogicalPlan::Join(join) if join.join_type == JoinType::Inner && join.filter.is_some() => {
+            return joined(join);
+        }
         node => node,
     };
     let inputs = node.inputs();
-    let ([input], false) = (inputs.as_slice(), matches!(node, LogicalPlan::Subquery(_))) else {
+    // The number of rows is none of a row.
+    let is_apart = matches!(node, LogicalPlan::Subquery(_) | LogicalPlan::Limit(_));
+    let ([input], false) = (inputs.as_slice(), is_apart) else {
         let names = NamePreserver::new(&node);
         return node
             .map_expressions(|expr| {
@@ -86,6 +92,24 @@ fn lifted(node: LogicalPlan) -> Result<LogicalPlan> {
         false => LogicalPlanBuilder::from(node)
             .project(shown.into_iter().map(Expr::Column))?
             .build(),
+    }
+}
+
+/// A join with the conditions that have such arguments above it.
+fn joined(mut join: Join) -> Result<LogicalPlan> {
+    let conditions = join.filter.take().map(|filter| split_conjunction_owned(filter));
+    let (mut above, mut within) = (Vec::new(), Vec::new());
+    for condition in conditions.into_iter().flatten() {
+        match condition.exists(|expr| Ok(of_call(expr).is_some()))? {
+            true => above.push(condition),
+            false => within.push(condition),
+        }
+    }
+    join.filter = conjunction(within);
+    let rows = LogicalPlanBuilder::from(LogicalPlan::Join(join));
+    match conjunction(above) {
+        Some(above) => lifted(rows.filter(above)?.build()?),
+        None => rows.build(),
     }
 }
 

@@ -10,10 +10,12 @@ use crate::pg::error::Result;
 use crate::pg::functions::argument::{ARGUMENT, WITH_ARGUMENT};
 use crate::pg::parse::select;
 use crate::pg::rewrite::{call, function_name};
-use crate::pg::walk::{Visit, expressions, null};
+use crate::pg::walk::{Visit, expressions, null, taken};
 use datafusion::logical_expr::Volatility;
 use datafusion::logical_expr::planner::ContextProvider;
-use datafusion::sql::sqlparser::ast::{Cte, Expr, Ident, ObjectName, Query, SelectItem, TableAlias, Value, With};
+use datafusion::sql::sqlparser::ast::{
+    Cte, Expr, Ident, ObjectName, Query, SelectItem, SetExpr, TableAlias, Value, With,
+};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tenon_storage::Function;
@@ -97,12 +99,13 @@ impl Inliner<'_> {
             let (alone, within) = parameters::uses(body, at);
             // As PostgreSQL, which puts the body in the place of the call then.
             let is_put_in = is_plain && alone < 2 && within == 0 && !function.strict;
-            if is_put_in || !is_volatile(self.binder, value) || in_from && names_columns(value) {
+            let by_with = in_from && !is_plain;
+            if is_put_in || !is_volatile(self.binder, value) || by_with && names_columns(value) {
                 continue;
             }
             let declared = function.arguments.get(at).map(|own| own.sql_type.as_str());
             let (number, own) = stand_in(value, declared)?;
-            if in_from {
+            if by_with {
                 let made = made_by(once.first().map_or(number, |(first, _)| *first));
                 let rows = select::factor(ObjectName::from(vec![made]), None);
                 let item = SelectItem::UnnamedExpr(Expr::Identifier(column(number)));
@@ -114,9 +117,17 @@ impl Inliner<'_> {
     }
 }
 
-/// Has a call's query in FROM make such values, by its WITH.
-pub(super) fn with_rows(once: &[Once], query: &mut Query) {
+/// Has a call's query in FROM make such values: one of a single row in its items, any other by its WITH.
+pub(super) fn with_rows(once: &[Once], query: &mut Query, is_plain: bool) {
     let Some((first, _)) = once.first() else { return };
+    if let (true, SetExpr::Select(select)) = (is_plain, query.body.as_mut()) {
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+                *expr = with(once.to_vec(), taken(expr));
+            }
+        }
+        return;
+    }
     let name = made_by(*first);
     let values = once.iter().map(|(at, value)| SelectItem::ExprWithAlias {
         expr: value.clone(),
