@@ -1,6 +1,6 @@
 //! The functions in SQL, and in PL/pgSQL, that a name is of.
 
-use super::{Binder, named_in_full, parts, with_value};
+use super::{Binder, Calls, named_in_full, parts, with_value};
 use crate::catalog::system::split;
 use crate::pg::error::{Result, SqlError};
 use crate::pg::errors::from_datafusion;
@@ -10,14 +10,13 @@ use crate::pg::types::planner::sql_type;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{Expr, ObjectName, Query};
-use parking_lot::Mutex;
 use std::sync::Arc;
 use tenon_storage::{DatabaseState, Domain, Function, Object, ObjectKey, quote};
 
 impl Binder {
     /// The functions that what is planned calls at a depth of calls: 0: itself.
     fn calls_at(&self, depth: usize, plan: impl FnOnce(&Binder) -> Result<()>) -> Result<Vec<u32>> {
-        let calls: Arc<Mutex<Vec<(usize, u32)>>> = Arc::default();
+        let calls = Calls::default();
         let binder = Binder {
             calls: Some(calls.clone()),
             ..self.clone().trusted()

@@ -80,6 +80,9 @@ const VIEW_DEPTH_MAX: usize = 64;
 /// Relations that a statement names at most. Views of views grow by powers.
 const RELATIONS_MAX: usize = 20_000;
 
+/// Calls of functions in SQL: how deep in bodies of others, and of which.
+type Calls = Arc<Mutex<Vec<(usize, u32)>>>;
+
 /// What one statement binds its names with.
 #[derive(Clone)]
 pub(crate) struct Binder {
@@ -108,7 +111,7 @@ pub(crate) struct Binder {
     /// How the plan calls the relation that is looked up, where that is not its name.
     noted_as: Option<TableReference>,
     /// The functions in SQL that what is planned calls, and how deep in bodies of others, where that is to be known.
-    calls: Option<Arc<Mutex<Vec<(usize, u32)>>>>,
+    calls: Option<Calls>,
     depth: usize,
     /// Relations looked up so far, by views too.
     relations_named: Arc<AtomicUsize>,

@@ -97,7 +97,7 @@ fn lifted(node: LogicalPlan) -> Result<LogicalPlan> {
 
 /// A join with the conditions that have such arguments above it.
 fn joined(mut join: Join) -> Result<LogicalPlan> {
-    let conditions = join.filter.take().map(|filter| split_conjunction_owned(filter));
+    let conditions = join.filter.take().map(split_conjunction_owned);
     let (mut above, mut within) = (Vec::new(), Vec::new());
     for condition in conditions.into_iter().flatten() {
         match condition.exists(|expr| Ok(of_call(expr).is_some()))? {

@@ -58,7 +58,7 @@ pub(super) fn release_column(session: &mut Session, place: &Target, column: &str
     let snapshot = session.state();
     let mut functions = function_bodies::readers(&snapshot, &place.schema, &place.name);
     functions.retain(|key| view_texts::used_in_body(&snapshot, key, (&place.schema, &place.name), column));
-    if !cascade && !(views.is_empty() && functions.is_empty()) {
+    if !(cascade || views.is_empty() && functions.is_empty()) {
         let kind = |schema: &str, view: &str| snapshot.relation(schema, view).map_or("view", Relation::kind);
         let dependents = views
             .iter()
