@@ -7,6 +7,7 @@
 //! is a plan over the values of them all (`unnested`, `together`).
 
 mod asked;
+mod pairs;
 mod rows;
 mod together;
 mod unnested;

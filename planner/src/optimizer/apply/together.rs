@@ -1,7 +1,8 @@
 //! Rows of an input whose subqueries run together, as one plan over the values of them all ([`unnested`]).
 
 use super::asked::Asked;
-use super::rows::{RowsExec, RowsOfRun, RowsTable, fields};
+use super::pairs::pairs_few;
+use super::rows::{RowsOfRun, RowsTable, fields};
 use super::unnested::{Unnested, unnested};
 use super::{Running, optimized};
 use crate::optimizer;
@@ -23,20 +24,19 @@ use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::StreamExt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tenon_executor::gather::{concat_batches, pick};
-use tenon_executor::join::JoinExec;
 use tenon_executor::options::{DeviceChoice, JoinOptions};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, RwLock};
 
 /// Rows of the input that run together at first, and at most: more each time, for not all rows may be asked for.
-const ROWS_FIRST: usize = 128;
+const ROWS_FIRST: usize = 64;
 const ROWS_MAX: usize = 1 << 17;
 const GROWTH: usize = 4;
+/// What a subquery gives for the rows that run together, at most, as far as those before them tell.
+const FOUND_BYTES_MAX: usize = 4 << 20;
 /// Fewer rows of different values run one by one.
 const ROWS_MIN: usize = 4;
-/// A relation of more rows is looked through better for each row by itself, where no key tells which of them it meets: a
-/// scan compares faster than a join makes pairs.
-const PAIRED_ROWS_MAX: usize = 1024;
 /// Rows that are expected where the input does not say.
 const ROWS_EXPECTED: usize = 8192;
 
@@ -46,6 +46,10 @@ pub(super) struct Lazy {
     /// None: the subquery runs row by row.
     of: Option<Asking>,
     made: OnceCell<Option<Together>>,
+    /// Held by each partition whose rows run together.
+    running: RwLock<()>,
+    /// Memory was too little for that: rows run one by one from now on.
+    short: AtomicBool,
 }
 
 struct Asking {
@@ -76,13 +80,13 @@ impl Lazy {
         let possible = ids.iter().any(|id| id != GUARD);
         Ok(Self {
             of: possible.then_some(of),
-            made: OnceCell::new(),
+            ..Self::default()
         })
     }
 
     /// Whether there may be such a plan, as far as is known.
     pub fn is_possible(&self) -> bool {
-        self.of.is_some() && !matches!(self.made.get(), Some(None))
+        self.of.is_some() && !matches!(self.made.get(), Some(None)) && !self.short.load(Ordering::Relaxed)
     }
 
     async fn get(&self, ids: &[String], state: &SessionState) -> Option<&Together> {
@@ -211,31 +215,6 @@ impl Together {
     }
 }
 
-/// Whether no join without a key makes pairs with many rows of what is the same for all.
-fn pairs_few(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
-    let pairs = match plan.downcast_ref::<JoinExec>() {
-        Some(join) => join.spec().build_keys.is_empty(),
-        None => matches!(plan.name(), "CrossJoinExec" | "NestedLoopJoinExec"),
-    };
-    for input in plan.children() {
-        if pairs && !reads_rows(input) {
-            let known = StatisticsContext::new().compute(input.as_ref(), &StatisticsArgs::new())?;
-            let rows = known.num_rows.get_value();
-            if rows.is_none_or(|rows| *rows > PAIRED_ROWS_MAX) {
-                return Ok(false);
-            }
-        }
-        if !pairs_few(input)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-fn reads_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    plan.is::<RowsExec>() || plan.children().into_iter().any(reads_rows)
-}
-
 /// The rows by their numbers, those of one number as they come.
 fn by_number(numbers: &[i64], count: usize) -> UInt32Array {
     let mut next = vec![0_u32; count + 1];
@@ -275,15 +254,16 @@ impl Running {
             };
             let now = rows.min(wanted);
             held = vec![all.slice(now, rows - now)];
-            if !self.together(all.slice(0, now), values).await? {
+            let Some(bytes) = self.together(all.slice(0, now), values).await? else {
                 return Ok(());
-            }
-            wanted = (wanted * GROWTH).min(ROWS_MAX);
+            };
+            let fits = FOUND_BYTES_MAX / (bytes / now).max(1);
+            wanted = (wanted * GROWTH).min(fits).clamp(ROWS_FIRST, ROWS_MAX);
         }
     }
 
-    /// False where nobody waits for more.
-    async fn together(&mut self, batch: RecordBatch, values: &[Arc<dyn PhysicalExpr>]) -> Result<bool> {
+    /// The bytes of what the subquery gave, as far as its rows ran together; None where nobody waits for more.
+    async fn together(&mut self, batch: RecordBatch, values: &[Arc<dyn PhysicalExpr>]) -> Result<Option<usize>> {
         let rows = batch.num_rows();
         let mut guard = None;
         let mut arrays = Vec::with_capacity(values.len());
@@ -295,13 +275,14 @@ impl Running {
             }
         }
         let asked = Asked::of(&arrays, guard.as_ref(), rows)?;
-        if asked.firsts.len() < ROWS_MIN {
-            return self.batch(batch, values).await;
-        }
         let inner = Arc::clone(&self.inner);
+        if asked.firsts.len() < ROWS_MIN || !inner.together.is_possible() {
+            return self.one_by_one(batch, values).await;
+        }
         let Some(together) = inner.together.get(&inner.ids, &inner.state).await else {
-            return self.batch(batch, values).await;
+            return self.one_by_one(batch, values).await;
         };
+        let running = inner.together.running.read().await;
         let firsts = UInt32Array::from(asked.firsts);
         let arrays = arrays
             .iter()
@@ -309,14 +290,27 @@ impl Running {
             .collect::<Result<Vec<_>>>()?;
         let reservation = MemoryConsumer::new("subquery").register(self.context.memory_pool());
         match together.found(&arrays, firsts.len(), &reservation).await {
-            Ok(found) => self.beside_each(&batch, &asked.numbers, &found).await,
+            Ok(found) => {
+                drop(running);
+                let bytes = found.rows.get_array_memory_size();
+                let more = self.beside_each(&batch, &asked.numbers, &found).await?;
+                Ok(more.then_some(bytes))
+            }
             // One by one they take less.
             Err(error) if matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)) => {
-                drop(reservation);
-                self.batch(batch, values).await
+                inner.together.short.store(true, Ordering::Relaxed);
+                drop((reservation, running));
+                // Until the other partitions have given back what they hold.
+                drop(inner.together.running.write().await);
+                self.one_by_one(batch, values).await
             }
             Err(error) => Err(error),
         }
+    }
+
+    async fn one_by_one(&mut self, batch: RecordBatch, values: &[Arc<dyn PhysicalExpr>]) -> Result<Option<usize>> {
+        let more = self.batch(batch, values).await?;
+        Ok(more.then_some(0))
     }
 
     async fn beside_each(&mut self, batch: &RecordBatch, numbers: &[Option<u32>], found: &Found) -> Result<bool> {
