@@ -38,6 +38,7 @@ mod regret;
 mod role_settings;
 mod roles;
 mod row_locks;
+mod rows_of_values;
 mod serializable;
 mod slt;
 #[path = "../examples/bench/small/mod.rs"]
@@ -92,6 +93,7 @@ fn main() {
     trials.extend(roles::trials());
     trials.extend(key_locks::trials());
     trials.extend(row_locks::trials());
+    trials.extend(rows_of_values::trials());
     trials.extend(serializable::trials());
     trials.extend(advisory_locks::trials());
     trials.extend(for_update::trials());

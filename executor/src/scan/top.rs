@@ -150,7 +150,9 @@ impl Top {
             }
         }
         match value {
-            Some(value) => self.beyond(value, nulls, ties).map(|own| Passing::Beyond(Box::new(own))),
+            Some(value) => self
+                .beyond(value, nulls, ties)
+                .map(|own| Passing::Beyond(Box::new(own))),
             None if ties => Ok(Passing::Nulls),
             None if nulls => Ok(Passing::All),
             None => Ok(Passing::None),

@@ -33,8 +33,10 @@ pub(super) fn source(binder: &Binder, view: &View) -> Result<Arc<dyn TableSource
 /// The columns of views that a statement has asked for, and their types as far as these are known: their queries may ask for
 /// those of other views in turn, each of which would be planned for every way that leads to it.
 #[derive(Clone, Default)]
-pub(super) struct ColumnsOfViews(Arc<Mutex<HashMap<u32, (Arc<DatabaseState>, Columns)>>>);
+pub(super) struct ColumnsOfViews(Arc<Mutex<HashMap<u32, Known>>>);
 
+/// A view's columns in a snapshot.
+type Known = (Arc<DatabaseState>, Columns);
 type Columns = Vec<(String, Option<SqlType>)>;
 
 impl ColumnsOfViews {

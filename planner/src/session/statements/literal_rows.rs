@@ -52,7 +52,7 @@ pub(super) fn plan(
             return Ok(None);
         };
         check_assignable(array.data_type(), column)?;
-        fields.push(Arc::new(of.field(&format!("column{}", at + 1), true)));
+        fields.push(Arc::new(of.field(format!("column{}", at + 1), true)));
         arrays.push(array);
     }
     let schema = Arc::new(Schema::new(fields));
