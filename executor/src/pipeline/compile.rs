@@ -88,19 +88,19 @@ fn flow_of(fragment: &mut Fragment, plan: &Arc<dyn ExecutionPlan>) -> Translated
     if let Some(input) = handed_on(plan) {
         return flow(fragment, input);
     }
-    if let Some(own) = plan.downcast_ref::<GroupExec>() {
-        let rows = flow(fragment, own.input())?;
-        let groups = group(fragment, rows, own.spec(), &[], own.estimate())?;
-        return groups.flow(fragment, own.spec());
-    }
     if let Some(steps) = Steps::of(plan) {
         let steps = steps?;
         if steps.are_first_values() {
             return window::firsts(fragment, &steps);
         }
         let rows = flow(fragment, steps.input)?;
-        let groups = group(fragment, rows, &steps.spec, &steps.distinct, None)?;
+        let groups = group(fragment, rows, &steps.spec, &steps.distinct, steps.estimate)?;
         return groups.flow(fragment, &steps.spec);
+    }
+    if let Some(own) = plan.downcast_ref::<GroupExec>() {
+        let rows = flow(fragment, own.input())?;
+        let groups = group(fragment, rows, own.spec(), &[], own.estimate())?;
+        return groups.flow(fragment, own.spec());
     }
     if let Some(own) = plan.downcast_ref::<WindowExec>() {
         return window::flow(fragment, plan, own.window_expr());

@@ -115,19 +115,19 @@ impl Compiled {
                 }
                 Ends::Sorted(sorted, plan.schema())
             }
-            (Some(own), None) if top.is_none() && !as_rows => {
+            (Some(own), None) if top.is_none() && !as_rows && steps.is_none() => {
                 let rows = flow(&mut fragment, own.input())?;
                 let mut grouping = group(&mut fragment, rows, own.spec(), &[], own.estimate())?;
                 grouping.put_together(&mut fragment)?;
                 Ends::Groups(grouping, Arc::clone(own.spec()))
             }
-            (None, None) if top.is_none() && !as_rows && steps.as_ref().is_some_and(|own| !own.are_first_values()) => {
+            (_, None) if top.is_none() && !as_rows && steps.as_ref().is_some_and(|own| !own.are_first_values()) => {
                 let own = steps.ok_or("an aggregation of no steps")?;
                 if !own.is_supported() {
                     return Err("aggregates that the host has no groups of".into());
                 }
                 let rows = flow(&mut fragment, own.input)?;
-                let mut grouping = group(&mut fragment, rows, &own.spec, &own.distinct, None)?;
+                let mut grouping = group(&mut fragment, rows, &own.spec, &own.distinct, own.estimate)?;
                 grouping.put_together(&mut fragment)?;
                 Ends::Groups(grouping, Arc::new(own.spec))
             }

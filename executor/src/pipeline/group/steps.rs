@@ -1,5 +1,5 @@
-//! DataFusion's aggregations, in one step or two, as groupings: those that the CPU's `GroupExec` leaves to it because values
-//! count once.
+//! Aggregations of values that count once, as groupings: those of the CPU's `GroupExec`, and DataFusion's, in one step or two,
+//! which it leaves to it.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 
-use crate::aggregate::{GroupSpec, of_all_values};
+use crate::aggregate::{GroupExec, GroupSpec, of_all_values};
 use crate::codegen::Translated;
 
 /// What is grouped, of which input, and which aggregates take each value once.
@@ -17,6 +17,13 @@ pub struct Steps<'p> {
     pub spec: GroupSpec,
     pub distinct: Vec<bool>,
     pub input: &'p Arc<dyn ExecutionPlan>,
+    /// How many groups are expected.
+    pub estimate: Option<usize>,
+}
+
+/// Whether a `GroupExec` has values that count once.
+fn counts_once(group: &GroupExec) -> bool {
+    group.spec().aggregates.iter().any(|own| own.is_distinct())
 }
 
 /// The first step of an aggregation whose last step this is.
@@ -52,28 +59,36 @@ impl<'p> Steps<'p> {
 
     /// None: it is no such aggregation.
     pub fn of(plan: &'p Arc<dyn ExecutionPlan>) -> Option<Translated<Self>> {
+        if let Some(group) = plan.downcast_ref::<GroupExec>().filter(|group| counts_once(group)) {
+            return Some(match group.spec().sets.is_empty() {
+                true => Self::of_spec(group.spec().as_ref().clone(), group.input(), group.estimate()),
+                // What counts once in fine groups may be in several of them.
+                false => Err("grouping sets of values that count once".into()),
+            });
+        }
         let first = first_step(plan)?;
-        let aggregates = first.aggr_expr().iter().map(|own| match own.is_distinct() {
-            true => of_all_values(own, &first.input().schema()),
-            false => Ok(Arc::clone(own)),
-        });
-        let aggregates = match aggregates.collect::<datafusion::common::Result<Vec<_>>>() {
-            Ok(aggregates) => aggregates,
-            Err(error) => return Some(Err(error.to_string())),
-        };
         let spec = GroupSpec {
             keys: first.group_expr().expr().to_vec(),
-            aggregates,
+            aggregates: first.aggr_expr().to_vec(),
             filters: first.filter_expr().to_vec(),
             sets: vec![],
             input_schema: first.input().schema(),
             schema: plan.schema(),
         };
-        Some(Ok(Self {
+        Some(Self::of_spec(spec, first.input(), None))
+    }
+
+    fn of_spec(mut spec: GroupSpec, input: &'p Arc<dyn ExecutionPlan>, estimate: Option<usize>) -> Translated<Self> {
+        let distinct: Vec<bool> = spec.aggregates.iter().map(|own| own.is_distinct()).collect();
+        for own in spec.aggregates.iter_mut().filter(|own| own.is_distinct()) {
+            *own = of_all_values(own, &spec.input_schema).map_err(|error| error.to_string())?;
+        }
+        Ok(Self {
             spec,
-            distinct: first.aggr_expr().iter().map(|own| own.is_distinct()).collect(),
-            input: first.input(),
-        }))
+            distinct,
+            input,
+            estimate,
+        })
     }
 
     /// Whether each aggregate is a value of its group's first row in one order: DISTINCT ON.

@@ -63,6 +63,7 @@ pub(crate) mod to_text;
 mod unions;
 mod unseen_orders;
 mod volatile_columns;
+mod volatile_conditions;
 mod window_keys;
 pub(crate) mod zeros;
 
@@ -221,7 +222,7 @@ fn is_candidate(expr: &Expr) -> bool {
         Expr::ScalarFunction(_) | Expr::Cast(_) | Expr::AggregateFunction(_) | Expr::WindowFunction(_) => true,
         Expr::Between(_) => true,
         Expr::InList(list) => in_lists::is_mixed(list),
-        Expr::Case(case) => case.expr.is_some(),
+        Expr::Case(case) => case.expr.is_some() || volatile_conditions::has_them(case),
         _ => false,
     }
 }
@@ -230,6 +231,7 @@ fn rewrite_expr(expr: Expr, schema: &DFSchema, conventions: &Conventions) -> Res
     match expr {
         Expr::Cast(cast) => casts::rewrite(cast, schema, conventions),
         Expr::InList(list) => Ok(in_lists::apart(list)),
+        Expr::Case(case) if volatile_conditions::has_them(&case) => Ok(volatile_conditions::compared(case)),
         Expr::Case(case) => Ok(zeros::case(case, schema)),
         Expr::Between(between) => records::between(between, schema),
         Expr::BinaryExpr(binary) if in_lists::is_candidate(&binary) => Ok(in_lists::rewrite(binary)),
