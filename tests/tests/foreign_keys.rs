@@ -2,7 +2,7 @@
 //! this one takes away.
 
 use crate::process::{Server, failing, sql_state, value};
-use crate::trial;
+use crate::{seed, trial};
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
 use rand::prelude::*;
@@ -188,9 +188,7 @@ async fn at_random() -> Result<()> {
     let server = Server::start(&[])?;
     let client = server.connect().await?;
     client.batch_execute(TABLES).await?;
-    let seed = std::env::var("TENON_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed: u64 = seed.unwrap_or_else(|| rand::rng().random());
-    println!("TENON_SEED={seed}");
+    let seed = seed();
     let until = Instant::now() + Duration::from_secs(4);
     let mut writers = Vec::new();
     for number in 0..4 {

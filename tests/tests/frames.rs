@@ -1,7 +1,7 @@
 //! Sums over window frames with exclusions, against sums of the lists of what the same frames hold.
 
 use crate::process::{Server, rows};
-use crate::trial;
+use crate::{seed, trial};
 use anyhow::{Result, ensure};
 use libtest_mimic::Trial;
 use rand::rngs::StdRng;
@@ -12,9 +12,7 @@ pub fn trials() -> Vec<Trial> {
 }
 
 async fn exclusions() -> Result<()> {
-    let given = std::env::var("TENON_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed: u64 = given.unwrap_or_else(|| rand::rng().random());
-    println!("TENON_SEED={seed}");
+    let seed = seed();
     let mut random = StdRng::seed_from_u64(seed);
     let server = Server::start(&["--threads=2"])?;
     let client = server.connect().await?;

@@ -4,7 +4,7 @@ mod parsed;
 mod writes;
 
 use crate::process::{Server, sql_state};
-use crate::trial;
+use crate::{seed, trial};
 use anyhow::{Result, ensure};
 use libtest_mimic::Trial;
 use rand::rngs::StdRng;
@@ -27,13 +27,6 @@ pub fn trials() -> Vec<Trial> {
         trial("kept::time", parsed::time),
         trial("kept::parsed", parsed::parsed),
     ]
-}
-
-fn seed() -> u64 {
-    let given = std::env::var("TENON_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = given.unwrap_or_else(|| rand::rng().random());
-    println!("TENON_SEED={seed}");
-    seed
 }
 
 async fn fill(client: &Client) -> Result<()> {

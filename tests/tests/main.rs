@@ -192,6 +192,14 @@ fn trial_timeout() -> Duration {
     Duration::from_secs(seconds.and_then(|text| text.parse().ok()).unwrap_or(300))
 }
 
+/// The seed of a random trial, which it tells: `TENON_SEED` repeats one.
+fn seed() -> u64 {
+    let given = std::env::var("TENON_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = given.unwrap_or_else(rand::random);
+    println!("TENON_SEED={seed}");
+    seed
+}
+
 /// Held by all trials, or by one that measures how long others wait: what runs beside it would be measured too.
 static RUNNING: RwLock<()> = RwLock::new(());
 

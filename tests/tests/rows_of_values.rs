@@ -1,7 +1,7 @@
 //! Rows that one INSERT gives as literals, as parameters and as parameters with casts are those that come one by one.
 
 use crate::process::Server;
-use crate::trial;
+use crate::{seed, trial};
 use anyhow::{Context, Result, ensure};
 use chrono::{DateTime, NaiveDate, Utc};
 use libtest_mimic::Trial;
@@ -25,11 +25,7 @@ async fn given() -> Result<()> {
         "timestamptz",
         "uuid",
     ];
-    let seed: u64 = match std::env::var("TENON_SEED") {
-        Ok(seed) => seed.parse()?,
-        Err(_) => rand::random(),
-    };
-    println!("seed {seed}");
+    let seed = seed();
     let mut random = StdRng::seed_from_u64(seed);
     let server = Server::start(&[])?;
     let client = server.connect().await?;

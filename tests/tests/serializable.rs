@@ -1,7 +1,7 @@
 //! SERIALIZABLE transactions: what others change of what one has read keeps it from committing, and nothing else does.
 
 use crate::process::{Server, sql_state, value};
-use crate::trial;
+use crate::{seed, trial};
 use anyhow::{Result, ensure};
 use libtest_mimic::Trial;
 use rand::prelude::*;
@@ -268,9 +268,7 @@ async fn at_random() -> Result<()> {
         CREATE TABLE accounts (id int, of int, amount int);
         INSERT INTO accounts SELECT g, g / 2, 20 FROM generate_series(0, 7) g";
     client.batch_execute(accounts).await?;
-    let seed = std::env::var("TENON_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed: u64 = seed.unwrap_or_else(|| rand::rng().random());
-    println!("TENON_SEED={seed}");
+    let seed = seed();
     let until = Instant::now() + Duration::from_secs(4);
     let mut writers = Vec::new();
     for number in 0..4 {

@@ -2,7 +2,7 @@
 //! no columns, whose scans read all rows.
 
 use crate::process::{Server, rows};
-use crate::trial;
+use crate::{seed, trial};
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
 use rand::rngs::StdRng;
@@ -112,9 +112,7 @@ fn change(random: &mut StdRng) -> String {
 }
 
 async fn same_rows() -> Result<()> {
-    let given = std::env::var("TENON_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed: u64 = given.unwrap_or_else(|| rand::rng().random());
-    println!("TENON_SEED={seed}");
+    let seed = seed();
     let mut random = StdRng::seed_from_u64(seed);
     let server = Server::start(&["--threads=2"])?;
     let client = server.connect().await?;

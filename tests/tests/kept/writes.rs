@@ -1,8 +1,9 @@
 //! Changes of rows by plans that are kept, against the same changes of like tables by plans made anew: every answer and, after
 //! some, every row must be the same.
 
-use super::{TABLES, answer, fill, query, seed};
+use super::{TABLES, answer, fill, query};
 use crate::process::{Server, sql_state};
+use crate::seed;
 use anyhow::{Result, ensure};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
