@@ -577,6 +577,9 @@ mod tests {
             (Format::Text, b"3000000000", oid::INT4, DataType::Int32, "22003"),
             (Format::Binary, b"xyz", oid::INT4, DataType::Int32, "22P03"),
             (Format::Text, b"\xff", oid::TEXT, DataType::Utf8View, "22021"),
+            (Format::Text, b"a\0b", oid::TEXT, DataType::Utf8View, "22021"),
+            (Format::Binary, b"a\0b", oid::VARCHAR, DataType::Utf8View, "22021"),
+            (Format::Binary, b"\x01\"a\0\"", oid::JSONB, DataType::Utf8View, "22021"),
             (Format::Binary, b"x", oid::UUID, DataType::FixedSizeBinary(16), "22P03"),
             (Format::Text, b"2001-02-30", oid::DATE, DataType::Date32, "22008"),
         ] {

@@ -125,6 +125,8 @@ pub struct Session {
     /// What the client has been told.
     told: Settings,
     notices: Vec<Notice>,
+    /// What went with what the statement dropped.
+    cascades: Vec<String>,
     block: Option<Block>,
     /// The transaction of a statement outside a block, while it runs.
     single: Option<Arc<Mutex<Transaction>>>,
@@ -220,6 +222,7 @@ impl Session {
             told: settings.clone(),
             settings,
             notices: Vec::new(),
+            cascades: Vec::new(),
             block: None,
             standing: Standing::default(),
             role_place,

@@ -11,6 +11,9 @@ pub struct Notice {
     pub report: SqlError,
 }
 
+/// As PostgreSQL's MAX_REPORTED_DEPS.
+const CASCADES_TOLD_MAX: usize = 100;
+
 impl Session {
     /// Takes the messages that have gathered.
     pub fn take_notices(&mut self) -> Vec<Notice> {
@@ -18,6 +21,7 @@ impl Session {
         warnings
             .into_iter()
             .for_each(|message| self.warn(SqlState("01000"), message));
+        self.tell_cascades();
         let mut notices = std::mem::take(&mut self.notices);
         if !notices.is_empty() {
             // What a client asked for (VERBOSE) is told whatever the level.
@@ -52,6 +56,34 @@ impl Session {
             severity: "INFO",
             report: SqlError::new(SqlState("00000"), message),
         });
+    }
+
+    /// Something goes with what a statement drops; the client is told of all that does in one notice.
+    pub(crate) fn cascades_to(&mut self, what: String) {
+        self.cascades.push(what);
+    }
+
+    fn tell_cascades(&mut self) {
+        let gone = std::mem::take(&mut self.cascades);
+        match gone.as_slice() {
+            [] => (),
+            [one] => self.notice(format!("drop cascades to {one}")),
+            several => {
+                let told = several.iter().take(CASCADES_TOLD_MAX);
+                let mut lines: Vec<String> = told.map(|what| format!("drop cascades to {what}")).collect();
+                match several.len() - lines.len() {
+                    0 => (),
+                    1 => lines.push("and 1 other object (see server log for list)".into()),
+                    rest => lines.push(format!("and {rest} other objects (see server log for list)")),
+                }
+                let message = format!("drop cascades to {} other objects", several.len());
+                let report = SqlError::new(SqlState("00000"), message).detail(lines.join("\n"));
+                self.tell(Notice {
+                    severity: "NOTICE",
+                    report,
+                });
+            }
+        }
     }
 
     pub(crate) fn warn(&mut self, state: SqlState, message: impl Into<String>) {

@@ -201,18 +201,18 @@ impl Body {
     }
 }
 
-/// Text from the client.
+/// Text from the client. 22021 for bytes that are no character, or the one that no text may have, U+0000.
 pub fn utf8(bytes: &[u8]) -> Result<&str> {
-    simdutf8::compat::from_utf8(bytes).map_err(|e| {
-        let at = e.valid_up_to();
-        let bad: Vec<String> = bytes[at..]
-            .iter()
-            .take(e.error_len().unwrap_or(1))
-            .map(|b| format!("0x{b:02x}"))
-            .collect();
-        let message = format!("invalid byte sequence for encoding \"UTF8\": {}", bad.join(" "));
+    let bad = |bytes: &[u8]| {
+        let bytes: Vec<String> = bytes.iter().map(|b| format!("0x{b:02x}")).collect();
+        let message = format!("invalid byte sequence for encoding \"UTF8\": {}", bytes.join(" "));
         SqlError::new(state::CHARACTER_NOT_IN_REPERTOIRE, message)
-    })
+    };
+    match simdutf8::compat::from_utf8(bytes) {
+        Ok(_) if bytes.contains(&0) => Err(bad(b"\0")),
+        Ok(text) => Ok(text),
+        Err(e) => Err(bad(&bytes[e.valid_up_to()..][..e.error_len().unwrap_or(1)])),
+    }
 }
 
 #[cfg(test)]

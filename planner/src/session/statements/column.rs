@@ -452,7 +452,7 @@ pub(super) fn drop_dependents(session: &Session, place: &Target, column: &str) -
 pub(super) fn remove(session: &mut Session, place: &Target, column: &str, cascade: bool) -> Result<()> {
     if cascade {
         for other in computed_from(session, place, column)? {
-            session.notice(format!("drop cascades to column {other} of table {}", place.name));
+            session.cascades_to(format!("column {other} of table {}", place.name));
             remove(session, place, &other, cascade)?;
         }
     }

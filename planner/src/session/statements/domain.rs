@@ -306,11 +306,11 @@ pub(super) fn drop_one(session: &mut Session, domain: &Arc<Domain>, cascade: boo
         return Err(depended_on(&format!("type {}", domain.name), &dependents));
     }
     for other in made_of_it {
-        session.notice(format!("drop cascades to type {}", other.name));
+        session.cascades_to(format!("type {}", other.name));
         drop_one(session, &other, true)?;
     }
     for (schema, table, column) in columns {
-        session.notice(format!("drop cascades to column {column} of table {table}"));
+        session.cascades_to(format!("column {column} of table {table}"));
         let place = Target { schema, name: table };
         column::remove(session, &place, &column, true)?;
     }

@@ -78,7 +78,7 @@ pub(super) fn release_column(session: &mut Session, place: &Target, column: &str
 pub(super) fn drop_views(session: &mut Session, views: Vec<(String, String)>) -> Result<()> {
     for (schema, view) in views {
         if let Some(relation) = session.state().relation(&schema, &view) {
-            session.notice(format!("drop cascades to {} {view}", relation.kind()));
+            session.cascades_to(format!("{} {view}", relation.kind()));
             drop_relation(session, &schema, &view, true, &[])?;
         }
     }
@@ -96,7 +96,7 @@ pub(super) fn drop_table(session: &mut Session, place: &Target) -> Result<()> {
 fn drop_functions(session: &mut Session, functions: &[ObjectKey]) -> Result<()> {
     for key in functions {
         if session.state().objects().contains_key(key) {
-            session.notice(format!("drop cascades to {}", text_dependents::function_of(key)));
+            session.cascades_to(text_dependents::function_of(key));
             function::drop_one(session, key, true)?;
         }
     }
@@ -161,7 +161,7 @@ fn release_sequence(session: &mut Session, sequence: &Sequence, cascade: bool) -
             if !cascade {
                 return Err(depended_on(&format!("sequence {}", sequence.name), &[what]));
             }
-            session.notice(format!("drop cascades to {what}"));
+            session.cascades_to(what);
             let (schema, name) = (&table.definition().schema_name, table.name());
             session
                 .transaction()?
@@ -181,112 +181,128 @@ pub(super) async fn objects(
 ) -> Result<Outcome> {
     let tag = format!("DROP {kind}");
     session.check_writable(&tag)?;
-    let there = named(session, names);
-    let along: Vec<u32> = there.iter().flatten().copied().collect();
-    for (name, there) in names.iter().zip(there) {
-        match kind {
-            ObjectType::Table | ObjectType::View | ObjectType::MaterializedView | ObjectType::Sequence => {
-                let word = match kind {
-                    ObjectType::Table => "table",
-                    ObjectType::View => "view",
-                    ObjectType::Sequence => "sequence",
-                    _ => "materialized view",
-                };
-                let binder = session.binder();
-                let Some(found) = binder.names().existing(name)? else {
-                    // It has gone with what it was a part of, or depended on.
-                    if there.is_some() {
-                        continue;
-                    }
-                    let last = name
-                        .0
-                        .last()
-                        .and_then(|part| part.as_ident())
-                        .map(fold)
-                        .unwrap_or_default();
-                    if binder.names().index(name)?.is_some() {
-                        let message = format!("\"{last}\" is not a {word}");
-                        return Err(
-                            SqlError::new(state::WRONG_OBJECT_TYPE, message).hint("Use DROP INDEX to remove an index.")
-                        );
-                    }
-                    if !if_exists {
-                        return Err(SqlError::new(
-                            state::UNDEFINED_TABLE,
-                            format!("{word} \"{last}\" does not exist"),
-                        ));
-                    }
-                    session.notice(format!("{word} \"{last}\" does not exist, skipping"));
-                    continue;
-                };
-                if found.kind() != word {
-                    let message = format!("\"{}\" is not a {word}", found.name());
-                    let (kind, article) = (found.kind(), if found.kind() == "index" { "an" } else { "a" });
-                    let hint = format!("Use DROP {} to remove {article} {kind}.", kind.to_uppercase());
-                    return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message).hint(hint));
-                }
-                let of_schema = binder
-                    .snapshot
-                    .schema(found.schema_name())
-                    .map_or(0, |schema| schema.oid);
-                if !binder.rights().owns(of_schema) {
-                    binder.rights().check_owner(found)?;
-                }
-                if let Some(sequence) = found.as_sequence() {
-                    release_sequence(session, sequence, cascade)?;
-                }
-                let (schema, last) = (found.schema_name().to_string(), found.name().to_string());
-                row_types::release(session, found.oid(), cascade, &along).await?;
-                if let Some(own) = found.as_partition().cloned() {
-                    partition::empty(session, &own).await?;
-                }
-                drop_relation(session, &schema, &last, cascade, &along)?;
+    match kind {
+        ObjectType::Table => relations(session, "table", names, if_exists, cascade).await?,
+        ObjectType::View => relations(session, "view", names, if_exists, cascade).await?,
+        ObjectType::MaterializedView => relations(session, "materialized view", names, if_exists, cascade).await?,
+        ObjectType::Sequence => relations(session, "sequence", names, if_exists, cascade).await?,
+        ObjectType::Index => {
+            for name in names {
+                super::index::drop(session, name, if_exists, cascade)?;
             }
-            ObjectType::Index => super::index::drop(session, name, if_exists, cascade)?,
-            ObjectType::Schema => {
-                let last = name
-                    .0
-                    .last()
-                    .and_then(|part| part.as_ident())
-                    .map(fold)
-                    .unwrap_or_default();
-                let snapshot = session.state();
-                let Some(entry) = snapshot.schema(&last) else {
-                    if !if_exists {
-                        let message = format!("schema \"{last}\" does not exist");
-                        return Err(SqlError::new(state::INVALID_SCHEMA_NAME, message));
-                    }
-                    session.notice(format!("schema \"{last}\" does not exist, skipping"));
-                    continue;
-                };
-                rights(session, &snapshot).check_owner_of(entry.oid, "schema", &last)?;
-                if cascade {
-                    let within: Vec<u32> = entry.relations().map(Relation::oid).collect();
-                    for relation in entry.relations().map(Relation::name) {
-                        let there = session.state().relation(&last, relation).cloned();
-                        if let Some(Relation::Partition(own)) = &there {
-                            partition::empty(session, own).await?;
-                        }
-                        if let Some(there) = &there {
-                            if let Some(sequence) = there.as_sequence()
-                                && sequence.owner.is_none()
-                            {
-                                release_sequence(session, sequence, true)?;
-                            }
-                            row_types::release(session, there.oid(), true, &within).await?;
-                            drop_relation(session, &last, relation, true, &within)?;
-                        }
-                    }
-                    text_dependents::drop_objects_of(session, &last).await?;
-                } else {
-                    refuse_objects_of(&snapshot, &last)?;
-                }
-                session.transaction()?.lock().drop_schema(&last, cascade)?;
-            }
-            other => return Err(SqlError::unsupported(format!("DROP {other}"))),
         }
+        ObjectType::Schema => {
+            for name in names {
+                schema(session, &last(name), if_exists, cascade).await?;
+            }
+        }
+        other => return Err(SqlError::unsupported(format!("DROP {other}"))),
     }
     Ok(Outcome::Command(tag))
+}
+
+/// The name without its schema.
+fn last(name: &ObjectName) -> String {
+    let part = name.0.last().and_then(ObjectNamePart::as_ident);
+    part.map(fold).unwrap_or_default()
+}
+
+/// Drops tables, views or sequences; nothing where one of them cannot be.
+async fn relations(
+    session: &mut Session,
+    word: &str,
+    names: &[ObjectName],
+    if_exists: bool,
+    cascade: bool,
+) -> Result<()> {
+    let mut asked: Vec<u32> = Vec::new();
+    for name in names {
+        asked.extend(relation(session, word, name, if_exists)?);
+    }
+    for oid in &asked {
+        // Others have gone with what they were parts of, or depended on.
+        let Some(found) = session.state().relation_by_oid(*oid).cloned() else {
+            continue;
+        };
+        if let Some(sequence) = found.as_sequence() {
+            release_sequence(session, sequence, cascade)?;
+        }
+        row_types::release(session, *oid, cascade, &asked).await?;
+        if let Some(own) = found.as_partition() {
+            partition::empty(session, own).await?;
+        }
+        drop_relation(session, found.schema_name(), found.name(), cascade, &asked)?;
+    }
+    Ok(())
+}
+
+/// The relation to drop that a name means, or None with `if_exists`.
+fn relation(session: &mut Session, word: &str, name: &ObjectName, if_exists: bool) -> Result<Option<u32>> {
+    let binder = session.binder();
+    let Some(found) = binder.names().existing(name)? else {
+        let last = last(name);
+        if binder.names().index(name)?.is_some() {
+            let message = format!("\"{last}\" is not a {word}");
+            return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message).hint("Use DROP INDEX to remove an index."));
+        }
+        if !if_exists {
+            let message = format!("{word} \"{last}\" does not exist");
+            return Err(SqlError::new(state::UNDEFINED_TABLE, message));
+        }
+        session.notice(format!("{word} \"{last}\" does not exist, skipping"));
+        return Ok(None);
+    };
+    if found.kind() != word {
+        let message = format!("\"{}\" is not a {word}", found.name());
+        let (kind, article) = (found.kind(), if found.kind() == "index" { "an" } else { "a" });
+        let hint = format!("Use DROP {} to remove {article} {kind}.", kind.to_uppercase());
+        return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message).hint(hint));
+    }
+    let of_schema = binder.snapshot.schema(found.schema_name());
+    if !binder.rights().owns(of_schema.map_or(0, |schema| schema.oid)) {
+        binder.rights().check_owner(found)?;
+    }
+    Ok(Some(found.oid()))
+}
+
+async fn schema(session: &mut Session, name: &str, if_exists: bool, cascade: bool) -> Result<()> {
+    let snapshot = session.state();
+    let Some(entry) = snapshot.schema(name) else {
+        if !if_exists {
+            let message = format!("schema \"{name}\" does not exist");
+            return Err(SqlError::new(state::INVALID_SCHEMA_NAME, message));
+        }
+        session.notice(format!("schema \"{name}\" does not exist, skipping"));
+        return Ok(());
+    };
+    rights(session, &snapshot).check_owner_of(entry.oid, "schema", name)?;
+    if cascade {
+        let mut within: Vec<&Relation> = entry.relations().collect();
+        within.sort_unstable_by_key(|relation| relation.oid());
+        let oids: Vec<u32> = within.iter().map(|relation| relation.oid()).collect();
+        for relation in within {
+            let is_owned = relation.as_sequence().is_some_and(|sequence| sequence.owner.is_some());
+            if relation.as_partition().is_none() && !is_owned {
+                session.cascades_to(format!("{} {name}.{}", relation.kind(), relation.name()));
+            }
+            let Some(there) = session.state().relation_by_oid(relation.oid()).cloned() else {
+                continue;
+            };
+            if let Some(own) = there.as_partition() {
+                partition::empty(session, own).await?;
+            }
+            if let Some(sequence) = there.as_sequence().filter(|_| !is_owned) {
+                release_sequence(session, sequence, true)?;
+            }
+            row_types::release(session, there.oid(), true, &oids).await?;
+            drop_relation(session, name, there.name(), true, &oids)?;
+        }
+        text_dependents::drop_objects_of(session, name).await?;
+    } else {
+        refuse_objects_of(&snapshot, name)?;
+    }
+    session.transaction()?.lock().drop_schema(name, cascade)?;
+    Ok(())
 }
 
 /// 2BP01 for a schema of types and functions.
@@ -302,13 +318,6 @@ fn refuse_objects_of(state_now: &DatabaseState, schema: &str) -> Result<()> {
         true => Ok(()),
         false => Err(depended_on(&format!("schema {schema}"), &own)),
     }
-}
-
-/// The oids of the relations of these names, where they are there.
-fn named(session: &Session, names: &[ObjectName]) -> Vec<Option<u32>> {
-    let binder = session.binder();
-    let found = |name| binder.names().existing(name).ok().flatten().map(Relation::oid);
-    names.iter().map(found).collect()
 }
 
 pub(super) async fn truncate(session: &mut Session, truncate: &Truncate) -> Result<Outcome> {

@@ -63,7 +63,7 @@ pub(super) fn release(session: &mut Session, dropped: &Dropped<'_>, what: &str, 
     }
     for (own, told) in found.into_iter().zip(told) {
         if !matches!(own, Dependent::View(..)) {
-            session.notice(format!("drop cascades to {told}"));
+            session.cascades_to(told);
         }
         drop_one(session, own)?;
     }
@@ -132,6 +132,14 @@ pub(super) async fn drop_objects_of(session: &mut Session, schema: &str) -> Resu
         let Some(key) = state_now.objects().keys().find(is_own).cloned() else {
             return Ok(());
         };
+        match (&key, state_now.objects().get(&key)) {
+            (_, Some(Object::Range(of, _))) => session.cascades_to(format!("type {schema}.{}", of.name)),
+            (ObjectKey::Type { name, .. }, _) => session.cascades_to(format!("type {schema}.{name}")),
+            (ObjectKey::Function { name, arguments, .. }, _) => {
+                session.cascades_to(format!("function {schema}.{name}({})", arguments.join(",")));
+            }
+            _ => (),
+        }
         drop_object(session, &key, true).await?;
         // One of those that go together, such as a range and its multirange.
         if session.state().objects().contains_key(&key) {

@@ -102,7 +102,7 @@ impl Dependents<'_> {
             return Err(depended_on_of(dropped, name, &self.told));
         }
         for what in &self.told {
-            session.notice(format!("drop cascades to {what}"));
+            session.cascades_to(what.clone());
         }
         drop_attributes(session, self.attributes).await?;
         for domain in &self.domains {

@@ -80,7 +80,7 @@ fn release(session: &mut Session, dependents: &[Dependent], what: &str, on: &str
 /// Drops constraints, and tells of each.
 pub(in crate::session::statements) fn drop_all(session: &mut Session, dependents: &[Dependent]) -> Result<()> {
     for dependent in dependents {
-        session.notice(format!("drop cascades to {}", named(dependent)));
+        session.cascades_to(named(dependent));
         let definition = dependent.0.definition();
         let transaction = session.transaction()?;
         transaction
