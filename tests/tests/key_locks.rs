@@ -151,6 +151,8 @@ async fn changed_keys() -> Result<()> {
     for first in ["DELETE FROM t WHERE k = 1", "UPDATE t SET k = 5 WHERE k = 1"] {
         for (second, committed, undone) in [
             ("INSERT INTO t VALUES (1, 2)", Some(1), None),
+            ("UPDATE t SET k = 1 WHERE k = 2", Some(1), None),
+            ("UPDATE t SET k = k - 1 WHERE k BETWEEN 2 AND 3", Some(2), None),
             ("INSERT INTO t VALUES (1, 2) ON CONFLICT DO NOTHING", Some(1), Some(0)),
             (
                 "INSERT INTO t VALUES (1, 2) ON CONFLICT (k) DO UPDATE SET v = 3",
@@ -159,7 +161,7 @@ async fn changed_keys() -> Result<()> {
             ),
         ] {
             for (end, expected) in [("COMMIT", committed), ("ROLLBACK", undone)] {
-                one.batch_execute("INSERT INTO t VALUES (1, 1)").await?;
+                one.batch_execute("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)").await?;
                 one.batch_execute(&format!("BEGIN; {first}")).await?;
                 let task = begin(two, second);
                 waits(&task).await.with_context(|| format!("{second} after {first}"))?;

@@ -33,7 +33,9 @@ impl OptimizerRule for SimplifyWhatCanBe {
         if !all_rules() && all_are(&plan, is_simple)? {
             if cfg!(debug_assertions) {
                 let simplified = self.simplify.rewrite(plan.clone(), config)?.data;
-                debug_assert!(simplified == plan, "{} was taken for simple", plan.display());
+                // What is known of keys below may have come since the node was made.
+                let is_same = simplified.expressions() == plan.expressions();
+                debug_assert!(is_same, "{} was taken for simple", plan.display());
             }
             return Ok(Transformed::no(plan));
         }

@@ -5,6 +5,7 @@
 
 use super::names::function_name;
 use super::spellings::call;
+use super::subqueries_apart;
 use crate::pg::functions::aggregate::names::{is_aggregate, of_columns};
 use crate::pg::names::fold;
 use crate::pg::walk::{VisitMut, change_inner_first, expressions, taken};
@@ -34,6 +35,7 @@ fn in_body(body: &mut SetExpr, order_by: &mut Option<OrderBy>) {
 }
 
 fn in_select(select: &mut Select, order_by: &mut Option<OrderBy>) {
+    subqueries_apart::in_select(select, order_by);
     let mut named = Named {
         windows: &select.named_window,
         found: BTreeMap::new(),
@@ -72,7 +74,7 @@ pub(super) fn item(item: &SelectItem) -> Option<&Expr> {
     }
 }
 
-fn sort_keys(order_by: &Option<OrderBy>) -> impl Iterator<Item = &Expr> {
+pub(super) fn sort_keys(order_by: &Option<OrderBy>) -> impl Iterator<Item = &Expr> {
     let keys = order_by.iter().flat_map(|order| match &order.kind {
         OrderByKind::Expressions(keys) => keys.as_slice(),
         OrderByKind::All(_) => &[],
@@ -148,10 +150,7 @@ impl Named<'_> {
     /// Aggregates and window functions, those of subqueries aside.
     fn calls(&mut self, expr: &Expr) {
         let _ = expressions(expr, |expr, within| {
-            if let Expr::Function(function) = expr
-                && !within
-                && (function.over.is_some() || is_aggregate(function))
-            {
+            if !within && is_called(expr) {
                 self.key(expr);
             }
             ControlFlow::<()>::Continue(())
@@ -189,6 +188,11 @@ impl Named<'_> {
         out.sort_by_key(|(from, _)| std::cmp::Reverse(from.to_string().len()));
         out
     }
+}
+
+/// Whether an expression is a call of an aggregate or a window function.
+pub(super) fn is_called(expr: &Expr) -> bool {
+    matches!(expr, Expr::Function(function) if function.over.is_some() || is_aggregate(function))
 }
 
 /// An expression without casts and parentheses.
@@ -333,7 +337,7 @@ pub(crate) fn arguments(function: &Function) -> impl Iterator<Item = &Expr> {
 }
 
 /// Puts one expression in the place of another, outside of subqueries.
-fn exchange<'a>(from: &'a Expr, to: &'a Expr) -> impl FnMut(&mut Expr, bool) + 'a {
+pub(super) fn exchange<'a>(from: &'a Expr, to: &'a Expr) -> impl FnMut(&mut Expr, bool) + 'a {
     move |expr, within| {
         if !within && unnested(expr) == *from {
             *expr = to.clone();

@@ -2,7 +2,7 @@
 //! DataFusion's and the tree is the place to say so.
 //!
 //! - output columns get PostgreSQL's names (`names`);
-//! - groups and aggregates that would get one name get two (`apart`);
+//! - groups and aggregates that would get one name get two (`apart`), so do subqueries in them (`subqueries_apart`);
 //! - integer literals get PostgreSQL's types (`literals`), columns of VALUES one type (`value_types`);
 //! - ROLLUP, CUBE and GROUPING SETS become one list of sets (`grouping`);
 //! - INTERSECT and EXCEPT of no columns get one (`no_columns`);
@@ -46,6 +46,7 @@ mod said;
 mod sequences;
 mod spellings;
 mod subqueries;
+mod subqueries_apart;
 mod ties;
 mod value_types;
 

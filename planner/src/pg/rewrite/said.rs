@@ -2,11 +2,10 @@
 //! `b AS "sum(t.a)"`, or a table's column of such a name. They are computed over `coalesce` of what they are computed over, as
 //! often as no such name has it, which changes no value.
 
-use super::apart::{arguments, coalesced, columns, is_star, item, unnested, unqualified};
+use super::apart::{arguments, coalesced, columns, is_called, is_star, item, unnested, unqualified};
 use super::like_calls::is_like_a_call;
 use super::names::{displayed_name, function_name, output_name, repeated_name};
 use super::spellings::call;
-use crate::pg::functions::aggregate::names::is_aggregate;
 use crate::pg::names::fold;
 use crate::pg::walk::{change_inner_first, expressions};
 use datafusion::sql::sqlparser::ast::{
@@ -23,10 +22,7 @@ const GROUPING: &str = "grouping";
 pub(crate) fn calls_apart(select: &mut Select, keys: &mut [&mut Expr], columns: impl FnOnce() -> Vec<String>) {
     let mut calls: Vec<Expr> = Vec::new();
     see(select, keys, |expr| {
-        if let Expr::Function(function) = expr
-            && (function.over.is_some() || is_aggregate(function))
-            && !calls.iter().any(|call| are_alike(call, expr))
-        {
+        if is_called(expr) && !calls.iter().any(|call| are_alike(call, expr)) {
             calls.push(expr.clone());
         }
     });
@@ -82,20 +78,7 @@ fn rename_outputs(select: &mut Select, keys: &mut [&mut Expr]) {
 
 /// Groups of a SELECT that are named as one of its other columns is.
 pub(crate) fn groups_apart(select: &mut Select, keys: &mut [&mut Expr]) {
-    let GroupByExpr::Expressions(groups, _) = &select.group_by else {
-        return;
-    };
-    let mut found: Vec<Expr> = Vec::new();
-    for group in groups {
-        match group {
-            Expr::GroupingSets(sets) => sets
-                .iter()
-                .flatten()
-                .for_each(|group| found.extend(computed(select, group))),
-            Expr::Tuple(groups) => groups.iter().for_each(|group| found.extend(computed(select, group))),
-            group => found.extend(computed(select, group)),
-        }
-    }
+    let found = groups(select);
     if found.is_empty() {
         return;
     }
@@ -120,6 +103,25 @@ pub(crate) fn groups_apart(select: &mut Select, keys: &mut [&mut Expr]) {
         }
     }
     exchange(select, keys, met, &|group| Some(coalesced(group, times)));
+}
+
+/// What the groups of a SELECT are computed from, columns aside.
+pub(super) fn groups(select: &Select) -> Vec<Expr> {
+    let GroupByExpr::Expressions(groups, _) = &select.group_by else {
+        return Vec::new();
+    };
+    let mut found: Vec<Expr> = Vec::new();
+    for group in groups {
+        match group {
+            Expr::GroupingSets(sets) => sets
+                .iter()
+                .flatten()
+                .for_each(|group| found.extend(computed(select, group))),
+            Expr::Tuple(groups) => groups.iter().for_each(|group| found.extend(computed(select, group))),
+            group => found.extend(computed(select, group)),
+        }
+    }
+    found
 }
 
 /// What a group is computed from, where it is no column: it may be the place or the name of an item.

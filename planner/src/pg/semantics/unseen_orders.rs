@@ -1,6 +1,8 @@
 //! A subquery's ORDER BY goes where nobody sees the order: below joins, aggregations that do not look at it, DISTINCT and
-//! other sorts. Where somebody does, `optimizer::row_order` keeps it.
+//! other sorts. Where somebody does, `optimizer::row_order` keeps it, and the columns that it reads are there
+//! (`correlated::sort_keys`).
 
+use super::correlated::sort_keys;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -29,6 +31,7 @@ fn dropped(plan: LogicalPlan, seen: bool) -> Result<Transformed<LogicalPlan>> {
             let input = dropped(Arc::unwrap_or_clone(sort.input), false)?;
             return Ok(Transformed::yes(input.data));
         }
+        LogicalPlan::Sort(sort) => sort_keys::with_columns(sort)?,
         plan => plan,
     };
     let below = match &plan {

@@ -3,14 +3,16 @@
 //! What becomes a join by pulling conditions up is left to DataFusion and to `subqueries` (`shape` says which). All else
 //! is run row by row (`nodes::Apply`): from the outside in, references to the row become placeholders (`references`), deep
 //! inside nested subqueries too, and then the subquery stands alone. Functions in FROM over the row's columns need no
-//! subquery: their calls are computed with the row.
+//! subquery: their calls are computed with the row. What EXISTS does not ask for goes first (`exists`).
 
 mod common;
+mod exists;
 mod functions;
 mod guards;
 mod one;
 mod references;
 mod shape;
+pub(super) mod sort_keys;
 
 use super::subqueries::distinct_over;
 use crate::pg::nodes::{Apply, ApplyKind};
@@ -54,7 +56,7 @@ impl AnalyzerRule for Correlated {
         if !found {
             return Ok(plan);
         }
-        down(plan, &AliasGenerator::new())
+        down(exists::of_any_rows(plan)?, &AliasGenerator::new())
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) fn is_lateral_join(join: &Join) -> Result<bool> {
         scalar: false,
         aggregates_left: 0,
     };
-    Ok(all_left && state.pulls_up(&subquery.subquery)?)
+    Ok(all_left && !computes_subqueries(&subquery.subquery)? && state.pulls_up(&subquery.subquery)?)
 }
 
 /// HAVING over the one row of an aggregate without groups, for a value: the column where it holds, or else NULL.
@@ -118,7 +118,7 @@ fn without_first_row(plan: &LogicalPlan) -> Result<&LogicalPlan> {
         node = &projection.input;
     }
     match node {
-        LogicalPlan::Sort(_) if own_references(node)? != Own::None => Ok(plan),
+        LogicalPlan::Sort(_) if own_references(node)? != Own::None || asks_other_rows(node)? => Ok(plan),
         LogicalPlan::Sort(sort) if sort.fetch.is_none() => Ok(&sort.input),
         node => Ok(node),
     }
@@ -146,7 +146,7 @@ impl PullUpCheck {
             LogicalPlan::Join(join) => join.join_type == JoinType::Inner,
             LogicalPlan::Aggregate(aggregate) if self.aggregates_left > 0 && aggregate.group_expr.is_empty() => {
                 self.aggregates_left -= 1;
-                true
+                !asks_other_rows(plan)?
             }
             _ => false,
         };
@@ -162,7 +162,26 @@ impl PullUpCheck {
     }
 }
 
-fn calls_sets(exprs: &[Expr]) -> Result<bool> {
+/// Whether a node's expressions have subqueries over its own rows, which become joins below it.
+fn asks_other_rows(node: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    node.apply_expressions(|expr| {
+        found =
+            found || expr.exists(|expr| Ok(subquery_of(expr).is_some_and(|own| !own.outer_ref_columns.is_empty())))?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(found)
+}
+
+/// Whether columns of a plan are computed by such subqueries.
+fn computes_subqueries(plan: &LogicalPlan) -> Result<bool> {
+    plan.exists(|node| match node {
+        LogicalPlan::Filter(_) => Ok(false),
+        node => asks_other_rows(node),
+    })
+}
+
+pub(super) fn calls_sets(exprs: &[Expr]) -> Result<bool> {
     let mut found = false;
     for expr in exprs {
         found = found || expr.exists(|expr| Ok(sets::called(expr).is_some()))?;

@@ -27,7 +27,8 @@ pub(super) struct Found {
 
 /// Takes rows out of a table and adds others, those of a writer and more, which must satisfy the checks. `replaced` is there
 /// where foreign keys ask which rows those are. Gives the segments that were added; None: others have added some of their keys,
-/// or are about to, and the statement is to be run again. Without `claims_keys` those are claimed already, or their rows locked.
+/// or are about to, or were removing the rows that have them, and the statement is to be run again. Without `claims_keys` those
+/// are claimed already, or their rows locked.
 pub(in crate::session::statements) async fn replace(
     session: &mut Session,
     table: &Arc<TableVersion>,
@@ -52,17 +53,28 @@ pub(in crate::session::statements) async fn replace(
     if keys == Keys::Changed && claims_keys && !claims::claimed(session, table.oid(), &segments, true).await? {
         return Ok(None);
     }
-    let (segments, replaced) = run::aside_over(&session.engine, rows, async move {
+    let oid = table.oid();
+    let own = segments.clone();
+    let done = run::aside_over(&session.engine, rows, async move {
         let mut transaction = transaction.lock();
-        if keep.iter().any(Option::is_some) {
-            transaction.replace_rows(&table, &keep, segments.clone(), keys)?;
-        } else {
-            transaction.append(table.oid(), segments.clone())?;
+        let changed = match keep.iter().any(Option::is_some) {
+            true => transaction.replace_rows(&table, &keep, own.clone(), keys),
+            false => transaction.append(table.oid(), own.clone()).map(|_| ()),
+        };
+        if let Err(error) = changed {
+            return Ok(Err(error.into()));
         }
-        checks.verify_written(&mut transaction, &segments, replaced.as_ref())?;
-        Ok((segments, replaced))
+        checks.verify_written(&mut transaction, &own, replaced.as_ref())?;
+        Ok(Ok(replaced))
     })
     .await?;
+    let replaced = match done {
+        Ok(replaced) => replaced,
+        Err(error) if claims::is_refused(&error) && claims_keys && claims::may_go(session, oid, &segments).await? => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
     if let Some(replaced) = replaced {
         references::follow(session, replaced, segments.clone()).await?;
     }

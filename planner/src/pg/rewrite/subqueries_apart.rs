@@ -1,0 +1,61 @@
+//! Subqueries in groups, aggregates and window functions. DataFusion names an expression by its parts, and a subquery by its
+//! column, EXISTS or its operand: two of them would have one name, or one and a column that goes with the groups. Each gets a
+//! name of its own by as many `coalesce` around it as its place among them says, which changes no value.
+
+use super::apart::{coalesced, exchange, is_called, item, sort_keys};
+use super::said::groups;
+use crate::pg::walk::{Visit, change_inner_first, expressions};
+use datafusion::sql::sqlparser::ast::{Expr, OrderBy, Select};
+use std::ops::ControlFlow;
+
+pub(super) fn in_select(select: &mut Select, order_by: &mut Option<OrderBy>) {
+    let mut found = Found::default();
+    groups(select).iter().for_each(|group| found.see(group));
+    found.see(&select.named_window);
+    let named = select.projection.iter().filter_map(item);
+    for expr in named.chain(&select.having).chain(sort_keys(order_by)) {
+        let _ = expressions(expr, |expr, within| {
+            if !within && is_called(expr) {
+                found.see(expr);
+            }
+            ControlFlow::<()>::Continue(())
+        });
+    }
+    for (at, from) in found.subqueries.iter().enumerate() {
+        let to = coalesced(from, at + 1);
+        let mut exchange = exchange(from, &to);
+        for item in &mut select.projection {
+            change_inner_first(item, &mut exchange);
+        }
+        change_inner_first(&mut select.named_window, &mut exchange);
+        change_inner_first(&mut select.group_by, &mut exchange);
+        change_inner_first(&mut select.having, &mut exchange);
+        change_inner_first(order_by, &mut exchange);
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    subqueries: Vec<Expr>,
+    /// What ANY and ALL compare with, which is no value.
+    compared: Vec<Expr>,
+}
+
+impl Found {
+    fn see<T: Visit>(&mut self, tree: &T) {
+        let _ = expressions(tree, |expr, within| {
+            match expr {
+                Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } if !within => {
+                    self.compared.push((**right).clone())
+                }
+                Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } if !within => {
+                    if !self.subqueries.contains(expr) && !self.compared.contains(expr) {
+                        self.subqueries.push(expr.clone());
+                    }
+                }
+                _ => {}
+            }
+            ControlFlow::<()>::Continue(())
+        });
+    }
+}
