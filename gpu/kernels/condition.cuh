@@ -86,6 +86,19 @@ TENON_DEVICE u128 power_of_10(i32 digits) {
     for (; digits > 0; digits--) power *= 10;
     return power;
 }
+/// A number with `scale` digits after the point, which it shows, told with `digits`.
+TENON_DEVICE Quotient told_with(u128 number, i64 scale, i32 digits, i128 bound) {
+    for (i64 at = scale; at > digits; at--) {
+        if (number % 10 != 0) return Quotient{0, 0, false};
+        number /= 10;
+    }
+    for (i64 at = scale; at < digits; at++) {
+        if (number >= DECIMAL_MAX / 10) return Quotient{0, 0, false};
+        number *= 10;
+    }
+    if (number > (u128)bound) return Quotient{0, 0, false};
+    return Quotient{(i128)number, scale, true};
+}
 /// `a / b`, both with so many digits after the point, rounded at PostgreSQL's scale and told with `digits`.
 TENON_DEVICE Quotient numeric_quotient(i128 a, i32 after_a, i64 shown_a, i128 b, i32 after_b, i64 shown_b, i32 digits,
                                        i128 bound) {
@@ -114,16 +127,63 @@ TENON_DEVICE Quotient numeric_quotient(i128 a, i32 after_a, i64 shown_a, i128 b,
         raise -= step;
     }
     if (rest >= by - rest) quotient++;
-    for (i64 at = scale; at > digits; at--) {
-        if (quotient % 10 != 0) return Quotient{0, 0, false};
-        quotient /= 10;
+    Quotient found = told_with(quotient, scale, digits, bound);
+    if ((a < 0) != (b < 0)) found.value = -found.value;
+    return found;
+}
+
+/// The root of a number with `scale` digits after the point, with as many, told with `digits`. Digit by digit, as by hand.
+TENON_DEVICE Quotient numeric_root(u128 number, i32 scale, i32 digits, i128 bound) {
+    i32 length = scale;
+    for (u128 rest = number; rest != 0; rest /= 10) length++;
+    u128 root = 0, rest = 0;
+    for (i32 at = length + (length & 1) - 2; at >= 0; at -= 2) {
+        if (root >= DECIMAL_MAX / 1000) return Quotient{0, 0, false};
+        // Behind the number's own digits there are as many zeros as it has digits after the point.
+        const i32 own = at - scale;
+        const u32 pair = own >= 0 ? (u32)(number / power_of_10(own) % 100) : own == -1 ? (u32)(number % 10) * 10 : 0;
+        rest = rest * 100 + pair;
+        root *= 10;
+        for (; rest >= 2 * root + 1; root++) rest -= 2 * root + 1;
     }
-    for (i64 at = scale; at < digits; at++) {
-        if (quotient >= DECIMAL_MAX / 10) return Quotient{0, 0, false};
-        quotient *= 10;
-    }
-    if (quotient > (u128)bound) return Quotient{0, 0, false};
-    return Quotient{(a < 0) != (b < 0) ? -(i128)quotient : (i128)quotient, scale, true};
+    if (rest > root) root++;
+    return told_with(root, scale, digits, bound);
+}
+
+/// What the numerator of a variance is where 128 bits do not hold it.
+constexpr u128 NO_SPREAD = ~(u128)0;
+/// The numerator of the variance of so many numbers: what is not above 0 is 0.
+TENON_DEVICE u128 spread_over(i128 sum, i128 squares, u64 count) {
+    const u128 own = sum < 0 ? -(u128)sum : (u128)sum;
+    if (count == 0 || squares < 0) return 0;
+    if (own >> 63 != 0 || (u128)squares > DECIMAL_MAX / count) return NO_SPREAD;
+    const u128 all = (u128)squares * count;
+    return all > own * own ? all - own * own : 0;
+}
+
+/// A result, and whether 128 bits hold it.
+struct Checked {
+    i128 value;
+    bool fits;
+};
+TENON_DEVICE Checked checked_add(i128 a, i128 b) {
+    const i128 sum = (i128)((u128)a + (u128)b);
+    return Checked{sum, ((a ^ sum) & (b ^ sum)) >= 0};
+}
+TENON_DEVICE Checked checked_subtract(i128 a, i128 b) {
+    const i128 rest = (i128)((u128)a - (u128)b);
+    return Checked{rest, ((a ^ b) & (a ^ rest)) >= 0};
+}
+TENON_DEVICE Checked checked_multiply(i128 a, i128 b) {
+    const u128 x = a < 0 ? -(u128)a : (u128)a, y = b < 0 ? -(u128)b : (u128)b;
+    const u64 x_high = (u64)(x >> 64), y_high = (u64)(y >> 64);
+    if (x_high != 0 && y_high != 0) return Checked{0, false};
+    // One of the two has 64 bits alone.
+    const u128 crossed = x_high != 0 ? (u128)x_high * (u64)y : (u128)y_high * (u64)x;
+    const u128 below = (u128)(u64)x * (u64)y, above = crossed + (below >> 64);
+    if (above >> 63 != 0) return Checked{0, false};
+    const u128 product = above << 64 | (u64)below;
+    return Checked{(a < 0) != (b < 0) ? -(i128)product : (i128)product, true};
 }
 
 TENON_DEVICE i128 units_floor(i128 v, i128 unit) { return v / unit - (v % unit < 0); }

@@ -20,9 +20,9 @@ struct Tile {
 };
 
 struct PipelineParams {
-    const u8* buffers[48];
-    u64 literals[48];
-    u64 inputs[192];
+    const u8* buffers[64];
+    u64 literals[96];
+    u64 inputs[320];
     const Tile* tiles;
     /// Without tiles: the rows of a table made before, at most `rows_max`.
     const u32* rows;
@@ -246,6 +246,37 @@ TENON_DEVICE void add_wide(u64* low, u64* high, i128 value) {
 TENON_DEVICE void least_word(u64* word, i64 value) { atomicMin((i64*)word, value); }
 TENON_DEVICE void greatest_word(u64* word, i64 value) { atomicMax((i64*)word, value); }
 
+/// A number below 2^127 in two words: its lowest 64 bits, and above a bit those above them.
+TENON_DEVICE u128 wide_number(u64 low, u64 high) { return (u128)(high >> 1) << 64 | low; }
+TENON_DEVICE u64 wide_low(u128 number) { return (u64)number; }
+TENON_DEVICE u64 wide_high(u128 number) { return (u64)(number >> 64) << 1; }
+/// Keeps the greatest in words of a thread's own.
+TENON_DEVICE void greatest_own(u64& low, u64& high, u128 number) {
+    if (number <= wide_number(low, high)) return;
+    low = wide_low(number);
+    high = wide_high(number);
+}
+/// Keeps the greatest in words of many threads: whoever sets the upper word's lowest bit writes both. Neither the upper word falls,
+/// nor the lower one while that stays.
+TENON_DEVICE void greatest_wide(u64* low, u64* high, u128 number) {
+    const u64 own_low = wide_low(number), own_high = wide_high(number);
+    for (;;) {
+        const u64 held = ld_acquire(high);
+        if (held & 1) {
+            tenon_spin_pause();
+            continue;
+        }
+        if (held > own_high || (held == own_high && ld_relaxed(low) >= own_low)) return;
+        if (atomicCAS(high, held, held | 1) != held) continue;
+        // Somebody may have been here since it was read.
+        const bool is_greater = held < own_high || ld_relaxed(low) < own_low;
+        if (is_greater) st_relaxed(low, own_low);
+        __threadfence();
+        st_release(high, is_greater ? own_high : held);
+        return;
+    }
+}
+
 /// Trees whose nodes have the largest of TREE_FANOUT words below them, the levels one after the other, leaves first.
 constexpr u32 TREE_FANOUT = 16;
 /// The largest word below a node, of a level of so many words.
@@ -278,6 +309,31 @@ TENON_DEVICE i64 average_scale(i128 sum, u64 count, i32 after, i64 shown) {
 TENON_DEVICE i128 average(const PipelineParams& p, i128 sum, u64 count, i32 after, i64 shown, i32 digits, i128 bound) {
     if (count == 0) return 0;
     Quotient found = numeric_quotient(sum, after, shown, (i128)count, 0, 0, digits, bound);
+    if (!found.fits) p.fail();
+    return found.value;
+}
+
+/// The digits after the point of a variance of so many numbers, and of its root.
+TENON_DEVICE i64 spread_scale(i128 sum, i128 squares, u64 count, i32 after, bool sample) {
+    const u128 over = spread_over(sum, squares, count);
+    if (count <= sample || over == 0 || over == NO_SPREAD) return 0;
+    const i128 under = (i128)count * (i128)(count - sample);
+    return quotient_scale(Leading::of((i128)over, 2 * after), Leading::of(under, 0), 2 * after, 0);
+}
+/// PostgreSQL's variance of so many numbers with `after` digits after the point, of a sample or of all there are, or its root; of
+/// these the sum and that of their squares are known. It is told with `digits` of its digits after the point.
+TENON_DEVICE i128 spread(const PipelineParams& p, i128 sum, i128 squares, u64 count, i32 after, bool sample, bool root,
+                         i32 digits, i128 bound) {
+    const u128 over = spread_over(sum, squares, count);
+    if (count <= sample || over == 0) return 0;
+    Quotient found{0, 0, false};
+    if (over != NO_SPREAD) {
+        const i128 under = (i128)count * (i128)(count - sample);
+        const i32 own = (i32)spread_scale(sum, squares, count, after, sample);
+        const i128 all = (i128)(DECIMAL_MAX - 1);
+        found = numeric_quotient((i128)over, 2 * after, 2 * after, under, 0, 0, root ? own : digits, root ? all : bound);
+        if (root && found.fits) found = numeric_root((u128)found.value, own, digits, bound);
+    }
     if (!found.fits) p.fail();
     return found.value;
 }

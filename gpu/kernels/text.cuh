@@ -57,6 +57,33 @@ TENON_DEVICE u32 next_char(Text text, u32 at) {
     return at;
 }
 
+/// Whether a character is one of a text's.
+TENON_DEVICE bool text_has_char(Text text, Text own) {
+    for (u32 at = 0; at < text.length;) {
+        const u32 next = next_char(text, at);
+        if (text_equal(Text{text.bytes + at, next - at}, own)) return true;
+        at = next;
+    }
+    return false;
+}
+
+/// A text without those characters at its beginning, at its end, or both.
+TENON_DEVICE Text text_trim(Text text, Text characters, bool first, bool last) {
+    u32 from = 0, to = text.length;
+    while (first && from < to) {
+        const u32 next = next_char(text, from);
+        if (!text_has_char(characters, Text{text.bytes + from, next - from})) break;
+        from = next;
+    }
+    while (last && from < to) {
+        u32 before = to - 1;
+        while (before > from && !begins_char(text.bytes[before])) before--;
+        if (!text_has_char(characters, Text{text.bytes + before, to - before})) break;
+        to = before;
+    }
+    return Text{text.bytes + from, to - from};
+}
+
 /// The byte where character `number`, counted from 0, begins; the end if there are fewer.
 TENON_DEVICE u32 char_start(Text text, i64 number) {
     u32 at = 0;

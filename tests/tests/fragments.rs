@@ -8,6 +8,7 @@
 mod given;
 mod numerics;
 mod sets;
+mod shapes;
 mod texts;
 mod windows;
 
@@ -31,6 +32,7 @@ pub fn trials() -> Vec<Trial> {
         trial("fragments::text_keys", texts::text_keys),
         trial("fragments::numerics", numerics::numerics),
         trial("fragments::grouping_sets", sets::grouping_sets),
+        trial("fragments::shapes", shapes::shapes),
     ]
 }
 
@@ -189,9 +191,16 @@ impl Fuzzer {
 
     /// A value of a table's row, no float: sums of those depend on the order of rows.
     fn value(&mut self, table: &str) -> String {
-        match self.random.random_range(0..10) {
+        match self.random.random_range(0..11) {
             0 => format!("{table}.a + {}", self.random.random_range(0..9)),
             1 => format!("{table}.n * 2"),
+            10 => match self.random.random_range(0..5) {
+                0 => format!("{table}.n / 7"),
+                1 => format!("coalesce({table}.n, 0.0)"),
+                2 => format!("{table}.n - coalesce({table}.m, 0.000)"),
+                3 => format!("{table}.m * {table}.n"),
+                _ => format!("rtrim({table}.w, '0123')"),
+            },
             2 => format!("CASE WHEN {} THEN {table}.a ELSE 0 END", self.condition(table, 0)),
             3 => format!("extract(year FROM {table}.d)"),
             4 => format!("coalesce({table}.a, -1)"),
@@ -204,7 +213,15 @@ impl Fuzzer {
 
     fn aggregate(&mut self, table: &str) -> String {
         let number = format!("{table}.{}", self.pick(&NUMBERS));
-        match self.random.random_range(0..13) {
+        match self.random.random_range(0..14) {
+            13 => {
+                let of = ["N * 2.5", "N / 3", "-N", "N * M", "coalesce(N, 0.0)", "M + N"];
+                let of = self.pick(&of);
+                let of = of
+                    .replace('N', &format!("{table}.n"))
+                    .replace('M', &format!("{table}.m"));
+                format!("{}({of})", self.pick(&["min", "max"]))
+            }
             12 => format!(
                 "{}({table}.n / {})",
                 self.pick(&["sum", "avg"]),
@@ -348,9 +365,15 @@ impl Fuzzer {
         let mut handed_on = vec![];
         if !grouped && self.one_in(2) {
             let name = self.pick(&names);
-            let (own, told_by) = self.pick(&[("p", "n"), ("g", "a")]);
-            keys.push(format!("{name}.{told_by}"));
-            handed_on.push(format!("{name}.{own}"));
+            let (own, told_by) = self.pick(&[
+                ("T.p", "n"),
+                ("T.g", "a"),
+                ("T.s || ', ' || T.s", "s"),
+                ("concat(coalesce(T.s, 'none'), upper(T.s))", "s"),
+                ("coalesce(T.s, '') || T.w", "s, T.w"),
+            ]);
+            keys.extend(told_by.split(", T.").map(|own| format!("{name}.{own}")));
+            handed_on.push(own.replace("T.", &format!("{name}.")));
         }
         let mut columns = keys.clone();
         if grouped || columns.is_empty() {
@@ -400,9 +423,12 @@ impl Fuzzer {
     }
 
     fn aggregate_number(&mut self, table: &str) -> String {
-        match self.random.random_range(0..3) {
+        match self.random.random_range(0..6) {
             0 => "count(*)".into(),
             1 => format!("avg({table}.a)"),
+            2 => format!("stddev_samp({table}.n)"),
+            3 => format!("var_pop({table}.a)"),
+            4 => format!("max({table}.n * 1.5)"),
             _ => format!("sum({table}.n)"),
         }
     }
@@ -420,11 +446,17 @@ async fn answer(client: &Client, device: &str, sql: &str) -> Result<Answer> {
 
 /// A server whose device a trial asks, and random choices by a seed that is printed.
 async fn begun(trial: &str) -> Result<(Server, Client, StdRng, u64)> {
+    begun_with(trial, &[]).await
+}
+
+/// The same of a server in this environment.
+async fn begun_with(trial: &str, env: &[(&str, &str)]) -> Result<(Server, Client, StdRng, u64)> {
     let seed = std::env::var("TENON_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed: u64 = seed.unwrap_or_else(|| rand::rng().random());
     println!("{trial}: seed {seed}");
     let device = std::env::var("TENON_DEVICE").unwrap_or_else(|_| "sim".into());
-    let server = Server::start_with(&[], &[("TENON_DEVICE", &device)])?;
+    let env = [&[("TENON_DEVICE", device.as_str())], env].concat();
+    let server = Server::start_with(&[], &env)?;
     let client = server.connect().await?;
     client.batch_execute("SET tenon.wait_for_compile = on").await?;
     Ok((server, client, StdRng::seed_from_u64(seed), seed))

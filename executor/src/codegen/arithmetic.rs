@@ -37,7 +37,7 @@ impl Translator {
                 if after != scale(data_type) {
                     return refused();
                 }
-                let (left, right) = (self.scaled(left, after)?, self.scaled(right, after)?);
+                let (left, right) = (self.raised(left, after)?, self.raised(right, after)?);
                 match op {
                     Operator::Modulo => self.quotient(left, op, right, data_type),
                     _ => self.exact(left, op, right, data_type),
@@ -76,11 +76,54 @@ impl Translator {
         let (Some(l), Some(r)) = (left.range, right.range) else {
             return Err("arithmetic on values of unknown range".into());
         };
-        let range = combined(l, op, r).ok_or("arithmetic beyond 128 bits")?;
         let null = self.any_null([&left, &right]);
+        let Some(range) = combined(l, op, r) else {
+            return self.within_128_bits((&left.value, op, &right.value), null, data_type);
+        };
         let value = format!("{op}");
         let operation = |wide: &str| format!("{wide}{} {value} {wide}{}", left.value, right.value);
         self.checked(operation, range, null, data_type)
+    }
+
+    /// A sum, difference or product of which the operands' ranges do not prove that 128 bits hold it: what they do not hold, or the
+    /// type, fails the pair.
+    fn within_128_bits(
+        &mut self,
+        (left, op, right): (&str, Operator, &str),
+        null: Option<String>,
+        data_type: &DataType,
+    ) -> Translated<Value> {
+        let function = match op {
+            Operator::Plus => "checked_add",
+            Operator::Minus => "checked_subtract",
+            _ => "checked_multiply",
+        };
+        let call = format!("{function}((i128){left}, (i128){right})");
+        let name = self.define("Checked", call, None, DataType::Null, None).value;
+        // A null pair's value is anything that the range holds.
+        let all = type_range(&DataType::Decimal128(38, 0)).ok_or("a decimal of no range")?;
+        let [low, high] = [all.0, all.1].map(c_number);
+        let outside = format!("!{name}.fits || {name}.value < {low} || {name}.value > {high}");
+        let outside = self.define_truth(outside).value;
+        self.fail_if(null.as_ref(), &outside);
+        let value = format!("{outside} ? (i128)0 : {name}.value");
+        let value = self.define("i128", value, None, data_type.clone(), None).value;
+        self.checked(|cast| format!("{cast}{value}"), all, null, data_type)
+    }
+
+    /// A number with so many digits after the point, as `scaled` gives it where its range proves that 128 bits hold it; else one
+    /// that they do not hold fails the pair.
+    pub fn raised(&mut self, value: Value, after: i8) -> Translated<Value> {
+        let by = u32::try_from(after - scale(&value.data_type)).ok();
+        let factor = by.and_then(|by| 10i128.checked_pow(by));
+        match (self.scaled(value.clone(), after), factor) {
+            (Err(_), Some(factor)) if value.range.is_some() => {
+                let factor = c_number(factor);
+                let operation = (value.value.as_str(), Operator::Multiply, factor.as_str());
+                self.within_128_bits(operation, value.null.clone(), &DataType::Decimal128(38, after))
+            }
+            (scaled, _) => scaled,
+        }
     }
 
     /// The value of an operation whose exact result lies in `range`, given what its operands are cast to.
@@ -197,7 +240,7 @@ impl Translator {
                 if (is_exact(&from) || from == UInt64)
                     && matches!(to, Decimal128(_, after) if *after >= scale(&from)) =>
             {
-                let wide = self.scaled(inner, scale(to))?;
+                let wide = self.raised(inner, scale(to))?;
                 let range = wide.range.ok_or("a decimal of unknown range")?;
                 let value = wide.value;
                 self.checked(|cast| format!("{cast}{value}"), range, wide.null, to)

@@ -339,6 +339,16 @@ struct Mark {
 }
 
 impl Translator {
+    /// The value of an expression; where it has no form nothing of it is left.
+    pub fn tried(&mut self, expr: &PhysicalExprRef) -> Translated<Value> {
+        let mark = self.mark();
+        let value = self.translate(expr);
+        if value.is_err() {
+            self.back_to(mark);
+        }
+        value
+    }
+
     fn mark(&mut self) -> Mark {
         Mark {
             lines: self.lines.len(),

@@ -179,7 +179,7 @@ impl Translator {
     fn converted(&mut self, value: Value, data_type: &DataType) -> Translated<Value> {
         let (after, to) = (scale(&value.data_type), scale(data_type));
         if to >= after {
-            let scaled = self.scaled(value, to)?;
+            let scaled = self.raised(value, to)?;
             let range = scaled.range.ok_or("a decimal of unknown range")?;
             let name = scaled.value;
             return self.checked(|cast| format!("{cast}{name}"), range, scaled.null, data_type);
@@ -249,7 +249,7 @@ impl Translator {
                 },
                 false => Value {
                     data_type: data_type.clone(),
-                    ..self.scaled(value.clone(), after)?
+                    ..self.raised(value.clone(), after)?
                 },
             };
         }

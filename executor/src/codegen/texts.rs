@@ -62,8 +62,7 @@ impl Translator {
         self.made_bytes += loaded.made_bytes + size_of_val(&table[..]);
         self.buffers.push(Buffer::from_vec(table));
         self.buffers.extend(loaded.buffers);
-        let mask = self.literals.len();
-        self.literals.push(slots as u64 - 1);
+        let mask = self.literal_words(&[slots as u64 - 1]);
         // What a null row's text is nobody knows.
         let text = match &text.null {
             Some(null) => format!("({null} ? Text() : {})", text.value),
@@ -85,9 +84,7 @@ impl Translator {
             let shown = part.len().min(8);
             head[..shown].copy_from_slice(&part.as_bytes()[..shown]);
             let all = self.literal(&ScalarValue::Utf8View(Some(part.clone())))?;
-            let at = self.literals.len();
-            self.literals.push(u64::from_le_bytes(head));
-            self.literals.push(u64::MAX >> (64 - 8 * shown));
+            let at = self.literal_words(&[u64::from_le_bytes(head), u64::MAX >> (64 - 8 * shown)]);
             let sought = format!(
                 "Part{{p.literal<u64>({at}), p.literal<u64>({}), {}}}",
                 at + 1,
@@ -138,6 +135,15 @@ impl Translator {
             ("strpos", [_, part]) => format!("text_position({t}, {})", part.value),
             ("length" | "character_length", [_]) => format!("text_chars({t})"),
             ("octet_length", [_]) => format!("(i64){t}.length"),
+            ("btrim" | "ltrim" | "rtrim", [_, rest @ ..]) => {
+                let characters = match rest {
+                    [] => "Text{(const u8*)\" \", 1u}",
+                    [characters] => characters.value.as_str(),
+                    _ => return Ok(None),
+                };
+                let (first, last) = (name != "rtrim", name != "ltrim");
+                format!("text_trim({t}, {characters}, {first}, {last})")
+            }
             ("left", [_, chars]) => format!("text_left({t}, {})", chars.value),
             ("right", [_, chars]) => format!("text_right({t}, {})", chars.value),
             ("substr" | "substring", [_, from, rest @ ..]) => {

@@ -259,8 +259,7 @@ impl Translator {
             .logical_nulls()
             .filter(|nulls| nulls.null_count() > 0)
             .map(|nulls| {
-                self.buffers.push(nulls.inner().sliced());
-                let at = self.buffers.len() - 1;
+                let at = self.own_buffers(vec![nulls.inner().sliced()]);
                 self.define_null(format!("!p.bit({at}, {row})"))
             });
         self.loaded(loaded, row, null, array.data_type())
@@ -269,8 +268,7 @@ impl Translator {
     /// The value of a row of what was loaded.
     fn loaded(&mut self, loaded: Loaded, row: &str, null: Option<String>, data_type: &DataType) -> Translated<Value> {
         let c_type = c_type(data_type)?;
-        let at = self.buffers.len();
-        self.buffers.extend(loaded.buffers);
+        let at = self.own_buffers(loaded.buffers);
         let value = match loaded.form {
             Form::Bit => format!("p.bit({at}, {row})"),
             Form::Number(stored) => format!("({c_type})p.value<{stored}>({at}, {row})"),
@@ -300,21 +298,39 @@ impl Translator {
             Form::Bit => "bit",
             Form::Number(stored) => stored,
         };
-        let at = self.literals.len();
         let mut bytes = [0; 16];
         let held = loaded.buffers[0].as_slice();
         let held = &held[..held.len().min(16)];
         bytes[..held.len()].copy_from_slice(held);
-        let word = |half: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[half * 8 + i]));
-        self.literals.push(word(0));
+        let words = [0, 8].map(|half: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[half + i])));
         let value = match stored {
-            "bit" => format!("(p.literal<u8>({at}) & 1) != 0"),
+            "bit" => format!("(p.literal<u8>({}) & 1) != 0", self.literal_words(&words[..1])),
             "i128" => {
-                self.literals.push(word(1));
+                let at = self.literal_words(&words);
                 format!("bits_128(p.literal<u64>({}), p.literal<u64>({at}))", at + 1)
             }
-            _ => format!("({c_type})p.literal<{stored}>({at})"),
+            _ => format!("({c_type})p.literal<{stored}>({})", self.literal_words(&words[..1])),
         };
         Ok(self.define(c_type, value, None, data_type, loaded.range))
+    }
+
+    /// Where these words begin among the kernel's literals: equal ones are there once.
+    pub(super) fn literal_words(&mut self, words: &[u64]) -> usize {
+        let known = self.literals.windows(words.len()).position(|own| own == words);
+        known.unwrap_or_else(|| {
+            let at = self.literals.len();
+            self.literals.extend(words);
+            at
+        })
+    }
+
+    /// Where these buffers begin among the kernel's, likewise.
+    fn own_buffers(&mut self, buffers: Vec<Buffer>) -> usize {
+        let known = self.buffers.windows(buffers.len()).position(|own| own == buffers);
+        known.unwrap_or_else(|| {
+            let at = self.buffers.len();
+            self.buffers.extend(buffers);
+            at
+        })
     }
 }

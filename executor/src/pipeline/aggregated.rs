@@ -10,14 +10,17 @@ use datafusion::logical_expr::EmitTo;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
 use super::col::Col;
-use super::group::{AggregateState, Values};
+use super::group::{AggregateState, SHOWN_BITS, SHOWN_UNIT, Values};
 use super::result::state_columns;
-use crate::codegen::{Given, Translated, c_number};
+use crate::codegen::{Given, Translated, c_number, c_type};
+use tenon_storage::types::NUMERIC;
 
 /// An average has room for so many digits after the point at least: those of all that are not below about 10^-4.
 const AVERAGE_DIGITS_LEAST: i8 = 20;
 /// How large it may be with all of its digits, so that it can still be computed with; one that is larger has the CPU do the work.
 const AVERAGE_MAX: i128 = 10i128.pow(36);
+/// A variance has room for so many, unless its values have more themselves: those of all that are not below about 10^-12.
+const SPREAD_DIGITS_MAX: i8 = 28;
 /// Digits of a decimal of 128 bits.
 const DECIMAL_DIGITS: i8 = 38;
 
@@ -87,23 +90,28 @@ impl Aggregated {
                 least,
                 data_type: own,
             } if own == data_type => {
-                let (null, word) = (Some(format!("{} == 0", word(*cell, 0))), word(*cell, 0));
-                let (first, last) = match of {
-                    Values::Numbers { first, last } => (first, last),
+                let words = &self.cells[*cell].words;
+                let null = match &words[..] {
+                    [low, high] => format!("({low} | {high}) == 0"),
+                    _ => format!("{} == 0", words[0]),
+                };
+                let first_word = &words[0];
+                let (first, last, numeric) = match of {
+                    Values::Numbers { first, last, numeric } => (*first, *last, numeric),
                     Values::Texts(texts) => {
                         let code = match least {
-                            true => format!("(u32)({}ull - {word})", texts.len()),
-                            false => format!("(u32)({word} - 1)"),
+                            true => format!("(u32)({}ull - {first_word})", texts.len()),
+                            false => format!("(u32)({first_word} - 1)"),
                         };
                         // What is looked up by the code is looked up where there is none, too.
-                        let code = format!("({word} == 0 ? 0u : {code})");
-                        return Ok(Given::coded(Arc::clone(texts), code, null));
+                        let code = format!("({first_word} == 0 ? 0u : {code})");
+                        return Ok(Given::coded(Arc::clone(texts), code, Some(null)));
                     }
                     Values::Floats => {
                         let own_word = if *least {
-                            format!("NAN_ORDER - ({word} - 1)")
+                            format!("NAN_ORDER - ({first_word} - 1)")
                         } else {
-                            format!("{word} - 1")
+                            format!("{first_word} - 1")
                         };
                         let load = format!("of_order_word({own_word})");
                         let load = if *own == DataType::Float32 {
@@ -111,19 +119,48 @@ impl Aggregated {
                         } else {
                             load
                         };
-                        return Ok(Given::new(own.clone(), load, null, None));
+                        return Ok(Given::new(own.clone(), load, Some(null), None));
                     }
                 };
-                let (from, sign) = if *least { (last, "-") } else { (first, "+") };
-                let load = format!("({} {sign} (i64)({word} - 1))", c_number((*from).into()));
-                let (low, high) = self.cells[*cell]
-                    .bound
-                    .map_or((i64::MIN.into(), i64::MAX.into()), |bound| (-bound - 1, bound + 1));
-                if *own == DataType::Boolean {
-                    return Ok(Given::new(own.clone(), format!("{load} != 0"), null, None));
+                let distance = match &words[..] {
+                    [low, high] => format!("(i128)(wide_number({low}, {high}) - 1)"),
+                    _ => format!("(i128)({first_word} - 1)"),
+                };
+                let number = match least {
+                    true => format!("({} - {distance})", c_number(last)),
+                    false => format!("({} + {distance})", c_number(first)),
+                };
+                // Null rows are computed with.
+                let number = format!("({null} ? (i128)0 : (i128){number})");
+                let null = Some(null);
+                let range = |least: i128, most: i128| Some((least.min(0), most.max(0)));
+                if let Some(numeric) = numeric {
+                    let own = DataType::Decimal128(38, numeric.after);
+                    if !numeric.shown {
+                        return Ok(Given::new(own, number, null, range(first, last)));
+                    }
+                    let range = range(numeric.told(first).0, numeric.told(last).0);
+                    let given = Given::new(own, format!("({number} >> {SHOWN_BITS})"), null, range);
+                    return Ok(given.with_shown(Some(format!("(i64)({number} & {})", SHOWN_UNIT - 1))));
                 }
-                (load, null, Some((low, high)))
+                if *own == DataType::Boolean {
+                    return Ok(Given::new(own.clone(), format!("{number} != 0"), null, None));
+                }
+                let load = match c_type(own)? {
+                    "i64" => format!("(i64){number}"),
+                    _ => number,
+                };
+                (load, null, range(first, last))
             }
+            AggregateState::Variance {
+                sum,
+                squares,
+                count,
+                scale,
+                sample,
+                root,
+                ..
+            } if *data_type == NUMERIC => return self.spread((*sum, *squares, *count), *scale, (*sample, *root)),
             AggregateState::Average {
                 sum,
                 count,
@@ -199,6 +236,47 @@ impl Aggregated {
             Some((-bound, bound)),
         );
         Ok(given.with_shown(Some(format!("average_scale({value}, {rows}, {after}, {shows})"))))
+    }
+
+    /// A variance of numbers with so many digits after the point, or its root: likewise a decimal of the most digits that there is
+    /// room for.
+    fn spread(
+        &self,
+        (sum, squares, count): (usize, usize, usize),
+        after: i8,
+        (sample, root): (bool, bool),
+    ) -> Translated<Given> {
+        let each = self.cells[sum].each.and_then(|each| each.checked_add(1));
+        // Two values that are as far from each other as they can be have the largest.
+        let (most, own) = match root {
+            true => (each.and_then(|each| each.checked_mul(2)), after),
+            false => {
+                let square = each.and_then(|each| each.checked_mul(each));
+                (square.and_then(|square| square.checked_mul(2)), after.saturating_mul(2))
+            }
+        };
+        let bound = |digits: i8| {
+            let unit = 10i128.checked_pow(u32::try_from(digits - own).ok()?)?;
+            most?.checked_mul(unit).filter(|bound| *bound < AVERAGE_MAX)
+        };
+        let least = AVERAGE_DIGITS_LEAST.max(own);
+        let fitting = (least..=SPREAD_DIGITS_MAX.max(least))
+            .rev()
+            .find_map(|digits| Some((digits, bound(digits)?)));
+        let (digits, bound) = fitting.unwrap_or((least, AVERAGE_MAX));
+        if digits > DECIMAL_DIGITS {
+            return Err("a variance of too many digits".into());
+        }
+        let (sum, squares, rows) = (self.sum(sum)?, self.sum(squares)?, &self.cells[count].words[0]);
+        let load = format!(
+            "spread(p, {sum}, {squares}, {rows}, {after}, {sample}, {root}, {digits}, {})",
+            c_number(bound)
+        );
+        let null = Some(format!("{rows} <= {}", u8::from(sample)));
+        let given = Given::new(DataType::Decimal128(38, digits), load, null, Some((0, bound)));
+        Ok(given.with_shown(Some(format!(
+            "spread_scale({sum}, {squares}, {rows}, {after}, {sample})"
+        ))))
     }
 
     /// The values of so many rows, of whose cells these are the words.

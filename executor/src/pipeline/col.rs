@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 
 use super::aggregated::Aggregated;
+use super::on_host::OnHost;
 use super::passes::ScanColumn;
 use crate::codegen::{Given, Translated, c_type};
 
@@ -22,6 +23,8 @@ pub struct Col {
     pub aggregated: Option<Arc<Aggregated>>,
     /// The scan's column that has all of its values.
     pub equals: Option<ScanColumn>,
+    /// How the host makes it of others where it reads it.
+    pub on_host: Option<Arc<OnHost>>,
 }
 
 impl Col {
@@ -34,6 +37,7 @@ impl Col {
             unique: false,
             aggregated: None,
             equals: None,
+            on_host: None,
         }
     }
 

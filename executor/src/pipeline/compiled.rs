@@ -146,6 +146,7 @@ impl Compiled {
                 let made = match top {
                     Some(top) => top::made(&mut fragment, rows, &plan.schema(), top)?,
                     None => {
+                        rows.to_host = true;
                         let made = Made::of(&mut fragment, &mut rows, |_| true)?;
                         rows.finish(&mut fragment)?;
                         made

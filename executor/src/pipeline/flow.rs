@@ -1,4 +1,6 @@
 //! A pipeline while its code is written: what it reads, the code so far, and the columns of the row at hand.
+//!
+//! More than 400 lines because all that writes a pipeline's code is one type.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,6 +18,7 @@ use super::col::Col;
 use super::counted::CountedNode;
 use super::fragment::{Fragment, Input, Pipeline, Source, Step};
 use super::made::Made;
+use super::on_host::OnHost;
 use super::passes::Stage;
 use super::stored::Stored;
 use crate::codegen::{Given, Inputs, Translated, Translator};
@@ -51,6 +54,8 @@ pub struct Flow {
     pub far: bool,
     /// Whether it keeps where texts are, for others to read them there.
     pub keeps_texts: bool,
+    /// Whether the host reads the rows that it ends in.
+    pub to_host: bool,
     /// Nodes whose rows are counted here, each with its counter; the latest one, and the code's length after it.
     pub counted: Vec<(usize, usize)>,
     pub counter: Option<(usize, usize)>,
@@ -77,6 +82,7 @@ impl Flow {
             first: None,
             far: false,
             keeps_texts: false,
+            to_host: false,
             counted: vec![],
             counter: None,
         }
@@ -178,6 +184,7 @@ impl Flow {
             unique: is_unique(&table, column),
             aggregated: None,
             equals: Some((scan, column)),
+            on_host: None,
         })
     }
 
@@ -207,6 +214,7 @@ impl Flow {
             unique: false,
             aggregated: None,
             equals: None,
+            on_host: None,
         }
     }
 
@@ -230,6 +238,7 @@ impl Flow {
             unique: is_unique(&table, column),
             aggregated: None,
             equals: Some(origin),
+            on_host: None,
         }
     }
 
@@ -260,17 +269,31 @@ impl Flow {
             columns.push(match expr.downcast_ref::<Column>() {
                 Some(column) => Err(column.index()),
                 None => Ok(match self.translator.coded(expr)? {
-                    Some(given) => given,
-                    None => Given::of(self.translator.translate(expr)?),
+                    Some(given) => Col::computed(given),
+                    None => self.computed(expr)?,
                 }),
             });
         }
         let own = self.current();
         let taken = columns.into_iter().map(|column| match column {
             Err(index) => own.get(index).cloned().ok_or("a column that is not there".into()),
-            Ok(given) => Ok(Col::computed(given)),
+            Ok(column) => Ok(column),
         });
         taken.collect()
+    }
+
+    /// An expression's value, which the host may make, too, where it is a text: no kernel has memory for texts.
+    fn computed(&mut self, expr: &PhysicalExprRef) -> Translated<Col> {
+        let on_host = OnHost::of(self, expr).map(Arc::new);
+        let given = match (self.translator.tried(expr), &on_host) {
+            (Ok(value), _) => Given::of(value),
+            (Err(why), Some(_)) => Given::refused(DataType::Utf8View, why),
+            (Err(why), None) => return Err(why),
+        };
+        Ok(Col {
+            on_host,
+            ..Col::computed(given)
+        })
     }
 
     pub fn line(&mut self, line: &str) {

@@ -65,6 +65,8 @@ pub struct Fragment {
     pub texts_in: HashSet<usize>,
     /// Where EXPLAIN ANALYZE asks for nodes' rows.
     pub counters: Option<Counters>,
+    /// Whether kernels are to be able to read what the host may make of other columns.
+    pub reads_all: bool,
 }
 
 /// A table that is read.
@@ -202,6 +204,7 @@ impl Fragment {
             texts_of: HashSet::new(),
             texts_in: HashSet::new(),
             counters: None,
+            reads_all: false,
         };
         fragment.counters = counts_rows.then(|| Counters::new(&mut fragment));
         fragment

@@ -4,7 +4,7 @@
 //! plan -> pipelines as code (compiled; compile: scans, filters, projections; join; group; top) over columns as storage keeps them
 //! (stored) and tables made by earlier pipelines (made), windows over their rows in order (window) -> a fragment, if that pays (cost) -> its code, compiled while the CPU
 //! answers (prepare); columns, orders and arrays on the device (columns, orders, run) -> groups (result), rows in an
-//! order (sorted), and what the host does above them (tail)
+//! order (sorted), with texts that the host makes of their columns (on_host), and what the host does above them (tail)
 //! ```
 //! Small inputs of joins that have no device form are made by the CPU, and read as tables (given). Whatever else has no device form, has no room or fails there is done by the plan's own nodes on the CPU (`attempt`).
 
@@ -25,6 +25,7 @@ mod join;
 mod kept;
 mod layout;
 mod made;
+mod on_host;
 mod order_steps;
 mod orders;
 mod passes;

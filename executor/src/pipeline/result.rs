@@ -1,10 +1,12 @@
 //! From a fragment's arrays to groups and their aggregates' states on the host.
+//!
+//! More than 400 lines because keys and states of all kinds are read here, each as its array lies.
 
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, Decimal128Array, Decimal256Array, Float64Array, Int64Array, StringViewArray, UInt32Array,
-    UInt64Array,
+    Array, ArrayRef, BinaryArray, Decimal128Array, Decimal256Array, Float64Array, Int64Array, StringViewArray,
+    UInt32Array, UInt64Array,
 };
 use arrow::buffer::NullBuffer;
 use arrow::compute::{cast, concat, take};
@@ -12,11 +14,11 @@ use arrow::datatypes::{DataType, i256};
 use datafusion::common::{DataFusionError, Result};
 use tenon_gpu::pipeline::tiles;
 use tenon_gpu::tuning::PIPELINE_TILE;
-use tenon_storage::numeric::Numeric;
 use tenon_storage::numeric::column::collect;
+use tenon_storage::numeric::{Numeric, compare_key};
 
 use super::fragment::{Fragment, Scan};
-use super::group::{AggregateState, Grouping, Groups, Key, KeyLocation, NAN_ORDER, Values};
+use super::group::{AggregateState, Grouping, Groups, Key, KeyLocation, NAN_ORDER, NumericNumbers, Values};
 use super::run::{Part, Running};
 use crate::aggregate::Found;
 use crate::gpu_error::to_datafusion;
@@ -36,13 +38,14 @@ pub fn parts(grouping: &Grouping) -> Vec<Part> {
     for key in &grouping.keys {
         match (&key.place, grouping.groups) {
             (
-                KeyLocation::Word { word, null_bit },
+                KeyLocation::Word { word, high, null_bit },
                 Groups::Listed {
                     keys, words, capacity, ..
                 },
             ) => {
                 let column = |word: usize| (keys, word as u64 * capacity * size_of::<u64>() as u64);
                 parts.push(column(*word));
+                parts.extend(high.map(column));
                 parts.extend(null_bit.map(|_| column(words - 1)));
             }
             (KeyLocation::Late { array, null, .. }, _) => {
@@ -191,6 +194,7 @@ pub fn state_columns(state: &AggregateState, cells: &[Vec<Vec<u64>>]) -> Result<
             count,
             scale,
             exact: true,
+            ..
         } => {
             let squares = sums(*squares).into_iter().map(i256::from_i128);
             let squares = Decimal256Array::from_iter_values(squares);
@@ -205,6 +209,7 @@ pub fn state_columns(state: &AggregateState, cells: &[Vec<Vec<u64>>]) -> Result<
             count,
             scale,
             exact: false,
+            ..
         } => {
             let numerics = |cell: usize, scale: i8| {
                 let values = sums(cell).into_iter();
@@ -221,34 +226,77 @@ pub fn state_columns(state: &AggregateState, cells: &[Vec<Vec<u64>>]) -> Result<
             data_type,
         } => {
             let words = &cells[*cell][0];
-            let nulls: NullBuffer = words.iter().map(|&word| word != 0).collect();
+            let distances: Vec<u128> = match &cells[*cell][..] {
+                [low, high] => low
+                    .iter()
+                    .zip(high)
+                    .map(|(&low, &high)| wide_number(low, high))
+                    .collect(),
+                _ => words.iter().map(|&word| word.into()).collect(),
+            };
+            let nulls: NullBuffer = distances.iter().map(|distance| *distance != 0).collect();
             let nulls = Some(nulls).filter(|nulls| nulls.null_count() > 0);
-            let (first, last) = match of {
-                Values::Numbers { first, last } => (*first as u64, *last as u64),
-                Values::Texts(texts) => (0, texts.len() as u64 - 1),
-                Values::Floats => (0, NAN_ORDER),
-            };
-            let value = |word: &u64| match least {
-                true => last.wrapping_sub(word.wrapping_sub(1)),
-                false => first.wrapping_add(word.wrapping_sub(1)),
-            };
-            let values = words.iter().map(value);
             vec![match of {
-                Values::Numbers { .. } => {
-                    let lanes: Vec<i64> = values.map(|value| value as i64).collect();
-                    from_integer_keys(&lanes, nulls, data_type)?
+                Values::Numbers { first, last, numeric } => {
+                    let number = |distance: &u128| match (*distance, least) {
+                        (0, _) => 0,
+                        (distance, true) => last - (distance - 1) as i128,
+                        (distance, false) => first + (distance - 1) as i128,
+                    };
+                    whole_numbers(
+                        distances.iter().map(number).collect(),
+                        nulls,
+                        data_type,
+                        numeric.as_ref(),
+                    )?
                 }
                 Values::Texts(texts) => {
-                    let places: Vec<u32> = values.map(|value| value as u32).collect();
+                    let place = |word: &u64| match least {
+                        true => (texts.len() as u64).wrapping_sub(*word) as u32,
+                        false => word.wrapping_sub(1) as u32,
+                    };
+                    let places: Vec<u32> = words.iter().map(place).collect();
                     take(texts, &UInt32Array::new(places.into(), nulls), None)?
                 }
                 Values::Floats => {
-                    let floats: Vec<f64> = values.map(of_order_word).collect();
+                    let own = |word: &u64| match least {
+                        true => NAN_ORDER.wrapping_sub(word.wrapping_sub(1)),
+                        false => word.wrapping_sub(1),
+                    };
+                    let floats: Vec<f64> = words.iter().map(|word| of_order_word(own(word))).collect();
                     cast(&Float64Array::new(floats.into(), nulls), data_type)?
                 }
             }]
         }
     })
+}
+
+/// A number of two words, as the kernels have it.
+fn wide_number(low: u64, high: u64) -> u128 {
+    u128::from(high >> 1) << 64 | u128::from(low)
+}
+
+/// Whole numbers as values of a type.
+fn whole_numbers(
+    values: Vec<i128>,
+    nulls: Option<NullBuffer>,
+    data_type: &DataType,
+    of: Option<&NumericNumbers>,
+) -> Result<ArrayRef> {
+    if let Some(of) = of {
+        let is_null = |row: usize| nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
+        let values = values.into_iter().enumerate().map(|(row, number)| {
+            let (value, shown) = of.told(number);
+            (!is_null(row)).then(|| numeric(value, of.after, shown)).transpose()
+        });
+        return Ok(collect(values.collect::<Result<Vec<_>>>()?.into_iter()));
+    }
+    if let DataType::Decimal128(..) = data_type {
+        let array = Decimal128Array::new(values.into(), nulls);
+        return Ok(Arc::new(array.with_data_type(data_type.clone())));
+    }
+    let lanes: Vec<i64> = values.into_iter().map(|value| value as i64).collect();
+    from_integer_keys(&lanes, nulls, data_type)
 }
 
 /// A decimal as the numeric that shows so many digits after the point.
@@ -274,6 +322,7 @@ fn key_column(
     key: &Key,
     (numbers, count): (&[u64], usize),
 ) -> Result<ArrayRef> {
+    let mut upper = None;
     let (lanes, valid): (Vec<i64>, Option<Vec<bool>>) = match (&key.place, grouping.groups) {
         (
             KeyLocation::Digit {
@@ -293,7 +342,7 @@ fn key_column(
             )
         }
         (
-            KeyLocation::Word { word, null_bit },
+            KeyLocation::Word { word, high, null_bit },
             Groups::Listed {
                 keys, words, capacity, ..
             },
@@ -311,6 +360,7 @@ fn key_column(
                 ),
                 None => None,
             };
+            upper = high.map(column).transpose()?;
             (column(*word)?.into_iter().map(|word| word as i64).collect(), valid)
         }
         (
@@ -341,6 +391,25 @@ fn key_column(
             Ok(take(texts, &codes.collect::<UInt32Array>(), None)?)
         }
         None if key.data_type == DataType::Utf8View => Ok(short_texts(&lanes, nulls)),
+        None if key.of_numeric || upper.is_some() => {
+            let values = lanes.iter().enumerate().map(|(at, &low)| match &upper {
+                Some(upper) => i128::from(upper[at] as i64) << 64 | i128::from(low as u64),
+                None => low.into(),
+            });
+            if !key.of_numeric {
+                return whole_numbers(values.collect(), nulls, &key.data_type, None);
+            }
+            let after = match key.data_type {
+                DataType::Decimal128(_, after) => after,
+                _ => 0,
+            };
+            let keys = values.map(|value| Numeric::of_i128(value, after).to_bytes());
+            let keys = keys.enumerate().map(|(at, bytes)| {
+                let present = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(at));
+                present.then(|| compare_key(&bytes).to_vec())
+            });
+            Ok(Arc::new(keys.collect::<BinaryArray>()))
+        }
         None => from_integer_keys(&lanes, nulls, &key.data_type),
     }
 }

@@ -78,6 +78,7 @@ impl Sorted {
         let (rows, words) = match fetch {
             None => {
                 let fields = fields(&mut flow, keys())?;
+                flow.to_host = true;
                 let rows = Made::of(fragment, &mut flow, |_| true)?;
                 let words = put(fragment, &mut flow, &rows, fields, "at");
                 flow.finish(fragment)?;

@@ -39,6 +39,7 @@ impl Top {
 /// The rows of a flow that may be among the first.
 pub fn made(fragment: &mut Fragment, mut flow: Flow, schema: &SchemaRef, top: &Top) -> Translated<Made> {
     let Ordered { word, bits } = flow.translator.ordered(&top.expr, top.options)?;
+    flow.to_host = true;
     let all = Made::of(fragment, &mut flow, |_| true)?.gathered(fragment);
     let words = fragment.array(all.room, 8, None);
     let to = flow.array(Input::Array(words), "u64");
@@ -93,6 +94,7 @@ pub fn made(fragment: &mut Fragment, mut flow: Flow, schema: &SchemaRef, top: &T
     flow.enter(schema.clone(), columns);
     let word = format!("{}[row]", flow.array(Input::Array(words), "const u64"));
     flow.only_if(&format!("{word} <= chosen.prefix"));
+    flow.to_host = true;
     let mut first = Made::of(fragment, &mut flow, |_| true)?;
     first.multiplied = all.multiplied;
     flow.finish(fragment)?;

@@ -14,11 +14,11 @@ use crate::stream::Stream;
 use crate::{kernel_params, source, tuning};
 
 /// Host buffers that generated code may read.
-pub const BUFFERS_MAX: usize = 48;
+pub const BUFFERS_MAX: usize = 64;
 /// Words of literals.
-pub const LITERALS_MAX: usize = 48;
-/// Device arrays, segments' columns and numbers.
-pub const INPUTS_MAX: usize = 192;
+pub const LITERALS_MAX: usize = 96;
+/// Device arrays, segments' columns and numbers. All together a kernel has 4096 bytes of parameters.
+pub const INPUTS_MAX: usize = 320;
 
 /// A segment's column in device memory, as `kernels/pipeline.cuh` says.
 #[repr(C)]
@@ -85,6 +85,9 @@ kernel_params! {
         failed: DevicePtrMut<u32>,
     }
 }
+
+/// What a kernel's parameters may take on every GPU.
+const _: () = assert!(size_of::<PipelineParams>() <= 4096);
 
 static SOURCE: Source = source!("pipeline.cu", PipelineParams);
 

@@ -1,15 +1,13 @@
 //! Aggregates as cells: what of each row goes into a group's words, and what these make of it in the end.
 
-use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
-use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
-use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, Literal};
-use datafusion::physical_expr::{PhysicalExprRef, ScalarFunctionExpr};
+use datafusion::physical_expr::expressions::{Column, Literal};
 
 use super::super::flow::Flow;
+use super::extreme::{Args, Values, extreme};
 use crate::codegen::Translated;
-use crate::keys::is_integer_key;
 use tenon_storage::types::NUMERIC;
 
 /// What of each row a cell takes in.
@@ -35,22 +33,6 @@ pub enum How {
     /// The most digits after the point that a numeric shows, plus one.
     Shown,
 }
-
-/// What extremes are of, by their order.
-#[derive(Clone)]
-pub enum Values {
-    Numbers {
-        first: i64,
-        last: i64,
-    },
-    /// Those of a column, in their order.
-    Texts(ArrayRef),
-    /// By their `order_word`.
-    Floats,
-}
-
-/// The `order_word` of NaN, which is the last.
-pub const NAN_ORDER: u64 = 0xfff8 << 48;
 
 /// What an aggregate's state is made of, by cells.
 #[derive(Clone)]
@@ -85,8 +67,11 @@ pub enum AggregateState {
         exact: bool,
         count: usize,
         scale: i8,
+        /// Of a sample, not of all there are; whether its root is wanted.
+        sample: bool,
+        root: bool,
     },
-    /// The word is how far the value is from the first of `of`, or from the last where `least`, plus one; 0: there is none.
+    /// The value's word among those of `of`; 0: there is none.
     Extreme {
         cell: usize,
         of: Values,
@@ -125,17 +110,34 @@ impl AggregateState {
     }
 }
 
-/// The cells of all aggregates.
+/// The cells of all aggregates, and what their arguments are in the kernel.
 #[derive(Default)]
-pub struct Cells(pub Vec<Taken>);
+pub struct Cells {
+    pub taken: Vec<Taken>,
+    pub args: Args,
+}
 
 impl Cells {
     pub fn cell(&mut self, taken: Taken) -> usize {
-        let found = self.0.iter().position(|own| *own == taken);
+        let found = self.taken.iter().position(|own| *own == taken);
         found.unwrap_or_else(|| {
-            self.0.push(taken);
-            self.0.len() - 1
+            self.taken.push(taken);
+            self.taken.len() - 1
         })
+    }
+
+    /// What count() counts; None: every row, as where it counts a literal (`count(*)` comes as one) or what is never null.
+    fn counted<'a>(&mut self, flow: &mut Flow, arg: &'a PhysicalExprRef) -> Option<&'a PhysicalExprRef> {
+        let present = if let Some(literal) = arg.downcast_ref::<Literal>() {
+            !literal.value().is_null()
+        } else if let Some(column) = arg.downcast_ref::<Column>() {
+            let given = flow.current();
+            let column = given.get(column.index());
+            column.is_some_and(|column| column.given.null.is_none() && !column.given.is_unread())
+        } else {
+            self.args.value(flow, arg).is_ok_and(|value| value.null.is_none())
+        };
+        (!present).then_some(arg)
     }
 
     /// The state of an aggregate; `range` tells what a value can be.
@@ -160,7 +162,7 @@ impl Cells {
             .data_type(&flow.translator.schema)
             .map_err(|error| error.to_string())?;
         // Counts of what is never null are all one.
-        let counted = if distinct { Some(arg) } else { counted_arg(flow, arg) };
+        let counted = if distinct { Some(arg) } else { self.counted(flow, arg) };
         let taken = |arg: Option<&PhysicalExprRef>, how| Taken {
             arg: arg.cloned(),
             filter: filter.cloned(),
@@ -195,7 +197,7 @@ impl Cells {
                 }
             }
             (name @ ("sum" | "avg"), [DataType::UInt64, sums, _]) if own == NUMERIC && **sums == NUMERIC => {
-                let value = flow.translator.translate(arg)?;
+                let value = self.args.value(flow, arg)?;
                 let DataType::Decimal128(_, after) = value.data_type else {
                     return Err(format!("{name}() of a numeric of {}", value.data_type));
                 };
@@ -208,7 +210,7 @@ impl Cells {
                 }
             }
             (
-                "var_samp" | "var_pop" | "stddev" | "stddev_pop",
+                name @ ("var_samp" | "var_pop" | "stddev" | "stddev_pop"),
                 [DataType::UInt64, sums, DataType::LargeBinary | DataType::Decimal256(..)],
             ) if scale_of(&own).is_some() => AggregateState::Variance {
                 exact: sums.is_decimal(),
@@ -219,6 +221,8 @@ impl Cells {
                 }),
                 count: self.cell(taken(counted, How::Count)),
                 scale: scale_of(&own).unwrap_or(0),
+                sample: !name.ends_with("_pop"),
+                root: name.starts_with("stddev"),
             },
             ("sum", [DataType::Float64]) if own == DataType::Float64 => AggregateState::FloatSum {
                 sum: self.cell(taken(Some(arg), How::FloatSum)),
@@ -233,29 +237,11 @@ impl Cells {
             (name @ ("min" | "max" | "bool_and" | "bool_or"), [to])
                 if **to == own && (own != DataType::Boolean || name.starts_with("bool")) =>
             {
-                let of = match &own {
-                    DataType::Float32 | DataType::Float64 => Values::Floats,
-                    DataType::Utf8View => {
-                        let texts = flow.translator.ordered_texts(arg)?;
-                        Values::Texts(texts.ok_or_else(refused)?)
-                    }
-                    own if is_ordered(own) || *own == DataType::Boolean => {
-                        let value = flow.translator.translate(arg)?;
-                        let (_, (low, high)) = flow.narrow_word(&value)?;
-                        if high - low >= i128::from(u64::MAX) {
-                            return Err(refused());
-                        }
-                        Values::Numbers {
-                            first: low as i64,
-                            last: high as i64,
-                        }
-                    }
-                    _ => return Err(refused()),
-                };
+                let found = extreme(flow, &mut self.args, arg)?.ok_or_else(refused)?;
                 let least = matches!(name, "min" | "bool_and");
                 AggregateState::Extreme {
                     cell: self.cell(taken(Some(arg), if least { How::Least } else { How::Greatest })),
-                    of,
+                    of: found.of,
                     least,
                     data_type: own,
                 }
@@ -264,46 +250,3 @@ impl Cells {
         })
     }
 }
-
-/// Whether the order of values is that of their 64-bit words.
-fn is_ordered(data_type: &DataType) -> bool {
-    is_integer_key(data_type) && *data_type != DataType::Boolean || matches!(data_type, DataType::Decimal128(..))
-}
-
-/// What count() counts; None: every row, as where it counts a literal (`count(*)` comes as one) or what is computed of
-/// columns that are never null.
-fn counted_arg<'a>(flow: &Flow, arg: &'a PhysicalExprRef) -> Option<&'a PhysicalExprRef> {
-    let given = flow.current();
-    let present = |expr: &PhysicalExprRef| match (expr.downcast_ref::<Literal>(), expr.downcast_ref::<Column>()) {
-        (Some(literal), _) => Some(!literal.value().is_null()),
-        (_, Some(column)) => Some(
-            given
-                .get(column.index())
-                .is_some_and(|column| column.given.null.is_none() && !column.given.is_unread()),
-        ),
-        _ => None,
-    };
-    let mut parts = vec![arg];
-    while let Some(part) = parts.pop() {
-        // Arithmetic has a value, or fails, where its operands have one.
-        let strict = |part: &PhysicalExprRef| {
-            part.downcast_ref::<CastExpr>().is_some()
-                || part.downcast_ref::<BinaryExpr>().is_some_and(|binary| {
-                    use Operator::*;
-                    matches!(binary.op(), Plus | Minus | Multiply)
-                })
-                || part
-                    .downcast_ref::<ScalarFunctionExpr>()
-                    .is_some_and(|call| STRICT.contains(&call.name()))
-        };
-        match present(part) {
-            Some(true) => {}
-            None if strict(part) => parts.extend(part.children()),
-            _ => return Some(arg),
-        }
-    }
-    None
-}
-
-/// Functions that have a value, or fail, where their arguments have one.
-const STRICT: [&str; 3] = ["checked_add", "checked_subtract", "checked_multiply"];

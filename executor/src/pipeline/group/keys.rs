@@ -11,14 +11,21 @@ use super::super::passes::{ScanColumn, Stage};
 use crate::aggregate::GroupSpec;
 use crate::codegen::{Translated, c_number, c_type};
 
+/// What the keys of numerics are where the CPU groups by them.
+const NUMERIC_KEY: DataType = DataType::Binary;
+
 /// A key as code.
 pub struct Coded {
     /// C++ of a 64-bit word, from `low` to `high`.
     pub word: String,
+    /// Of a number beyond 64 bits: C++ of those above.
+    pub above: Option<String>,
     pub low: i128,
     pub high: i128,
     pub null: Option<String>,
     pub data_type: DataType,
+    /// Whether it is the key of a numeric.
+    pub of_numeric: bool,
     pub texts: Option<ArrayRef>,
     /// Of a text whose word is a hash.
     pub text: Option<Whole>,
@@ -40,7 +47,8 @@ pub struct Whole {
 impl Coded {
     /// How many values it can have, null included.
     pub fn span(&self) -> u64 {
-        let all = u64::try_from(self.high - self.low).unwrap_or(u64::MAX);
+        let all = self.high.checked_sub(self.low).and_then(|all| u64::try_from(all).ok());
+        let all = all.unwrap_or(u64::MAX);
         let values = match &self.pass {
             Some((_, values)) => *values,
             None => all.saturating_add(1),
@@ -99,6 +107,8 @@ pub fn keys(
                     text: None,
                     equals: None,
                     pass: None,
+                    above: None,
+                    of_numeric: false,
                 });
                 continue;
             }
@@ -133,6 +143,8 @@ pub fn keys(
                 text: None,
                 equals: None,
                 pass: None,
+                above: None,
+                of_numeric: false,
             });
             continue;
         }
@@ -141,7 +153,8 @@ pub fn keys(
         let promised = expr
             .data_type(&flow.translator.schema)
             .map_err(|error| error.to_string())?;
-        if value.data_type != promised {
+        let of_numeric = promised == NUMERIC_KEY && matches!(value.data_type, DataType::Decimal128(_, 0..));
+        if value.data_type != promised && !of_numeric {
             return Err(format!("keys of {promised}"));
         }
         // A short text fits a word; where a row has a longer one, the CPU does the work.
@@ -157,6 +170,8 @@ pub fn keys(
                 text: None,
                 equals: None,
                 pass: None,
+                above: None,
+                of_numeric: false,
             });
             continue;
         }
@@ -194,13 +209,25 @@ pub fn keys(
                 }),
                 equals: None,
                 pass: None,
+                above: None,
+                of_numeric: false,
             });
             continue;
         }
-        let (word, (low, high)) = flow.narrow_word(&value)?;
         let passes = fragment
             .passes()
             .filter(|passes| flow.stage == Stage::Pass && passes.has(equals));
+        let (word, above, (low, high)) = match (flow.word(&value), value.range) {
+            (Err(_), Some(range)) if passes.is_none() => {
+                let own = &value.value;
+                let above = format!("(u64)((u128)(i128){own} >> 64)");
+                (format!("(u64)(i128){own}"), Some(above), range)
+            }
+            _ => {
+                let (word, range) = flow.narrow_word(&value)?;
+                (word, None, range)
+            }
+        };
         let pass = passes.map(|passes| (flow.pass_bounds().0, passes.length));
         keys.push(Coded {
             word,
@@ -212,6 +239,8 @@ pub fn keys(
             text: None,
             equals,
             pass,
+            above,
+            of_numeric,
         });
     }
     Ok((keys, late))

@@ -28,7 +28,8 @@ pub fn listed(
     }: Table,
 ) -> Translated<Grouping> {
     let nullable: Vec<usize> = (0..keys.len()).filter(|&key| keys[key].null.is_some()).collect();
-    let words = keys.len() + usize::from(!nullable.is_empty());
+    let numbers = keys.len() + keys.iter().filter(|key| key.above.is_some()).count();
+    let words = numbers + usize::from(!nullable.is_empty());
     let slots = capacity.saturating_mul(2).next_power_of_two().max(2);
     let whole: Vec<&Whole> = keys.iter().filter_map(|key| key.text.as_ref()).collect();
     let stored = words + whole.len();
@@ -43,13 +44,17 @@ pub fn listed(
         flow.number(slots - 1),
     ];
     flow.begin += &format!("    const Groups<{words}, {stored}> groups{{{}}};\n", arrays.join(", "));
-    let mut parts: Vec<String> = keys
-        .iter()
-        .map(|key| match &key.null {
-            Some(null) => format!("({null} ? 0ull : (u64){})", key.word),
-            None => format!("(u64){}", key.word),
-        })
-        .collect();
+    let mut parts: Vec<String> = vec![];
+    let mut word_at = vec![];
+    for key in &keys {
+        word_at.push(parts.len());
+        for word in [&key.word].into_iter().chain(&key.above) {
+            parts.push(match &key.null {
+                Some(null) => format!("({null} ? 0ull : (u64){word})"),
+                None => format!("(u64){word}"),
+            });
+        }
+    }
     if !nullable.is_empty() {
         let bits = nullable.iter().enumerate();
         let bits = bits.map(|(bit, key)| format!("(u64){} << {bit}", keys[*key].null.as_deref().unwrap_or("false")));
@@ -73,7 +78,7 @@ pub fn listed(
     let late_at: Vec<usize> = late.iter().map(|late| late.at).collect();
     let key_at = (0..keys.len() + late.len()).filter(|at| !late_at.contains(at));
     let mut late = late;
-    for ((word, key), at) in keys.into_iter().enumerate().zip(key_at) {
+    for ((own, key), at) in keys.into_iter().enumerate().zip(key_at) {
         if let Some(text) = key.text {
             late.push(Late {
                 at,
@@ -86,8 +91,9 @@ pub fn listed(
             continue;
         }
         let place = KeyLocation::Word {
-            word,
-            null_bit: nullable.iter().position(|&own| own == word),
+            word: word_at[own],
+            high: key.above.map(|_| word_at[own] + 1),
+            null_bit: nullable.iter().position(|&key| key == own),
         };
         places.push((
             at,
@@ -95,6 +101,7 @@ pub fn listed(
                 data_type: key.data_type,
                 texts: key.texts,
                 equals: key.equals,
+                of_numeric: key.of_numeric,
                 range: (key.low, key.high),
                 place,
             },
@@ -125,6 +132,7 @@ pub fn listed(
                 data_type: late.data_type,
                 texts: None,
                 equals: None,
+                of_numeric: false,
                 range: (0, 0),
                 place,
             },

@@ -12,6 +12,7 @@
 
 mod cells;
 mod distinct;
+mod extreme;
 mod keys;
 mod listed;
 mod rows;
@@ -32,8 +33,9 @@ use super::passes::{ScanColumn, Stage};
 use crate::aggregate::GroupSpec;
 use crate::codegen::{Range, Translated};
 
-pub use cells::{AggregateState, Cells, How, NAN_ORDER, Taken, Values};
+pub use cells::{AggregateState, Cells, How, Taken};
 pub use distinct::Distincts;
+pub use extreme::{NAN_ORDER, NumericNumbers, SHOWN_BITS, SHOWN_UNIT, Values};
 use keys::{Coded, keys, number};
 use listed::{Table, listed};
 pub use steps::Steps;
@@ -72,6 +74,8 @@ pub struct Key {
     pub texts: Option<ArrayRef>,
     /// The scan's column that has its values.
     pub equals: Option<ScanColumn>,
+    /// Whether it is the key of a numeric, which is a decimal here.
+    pub of_numeric: bool,
     /// What its words can be.
     pub range: Range,
     pub place: KeyLocation,
@@ -89,7 +93,12 @@ pub enum KeyLocation {
         nullable: bool,
     },
     /// A word of the group's key; the last word says which keys are null.
-    Word { word: usize, null_bit: Option<usize> },
+    Word {
+        word: usize,
+        /// Of one beyond 64 bits: the word of those above.
+        high: Option<usize>,
+        null_bit: Option<usize>,
+    },
     /// Kept beside the group: a position in a scan's table of the column's row.
     Late {
         array: usize,
@@ -168,10 +177,10 @@ pub fn group(
     };
     let thread_rows = thread_rows(fragment, &flow);
     let mut distincts = Distincts::default();
-    let updates = cells
-        .0
+    let Cells { taken, mut args } = cells;
+    let updates = taken
         .iter()
-        .map(|taken| update(&mut flow, taken, thread_rows, &mut distincts));
+        .map(|taken| update(&mut flow, taken, &mut args, thread_rows, &mut distincts));
     let updates = updates.collect::<Translated<Vec<_>>>()?;
     let width: usize = updates.iter().map(Update::words).sum();
     let own_width: usize = updates.iter().map(Update::own_words).sum();
@@ -247,6 +256,7 @@ pub fn group(
             data_type: key.data_type.clone(),
             texts: key.texts.clone(),
             equals: key.equals,
+            of_numeric: key.of_numeric,
             range: (key.low, key.high),
             place: KeyLocation::Digit {
                 stride,

@@ -72,7 +72,7 @@ impl Grouping {
                 (word, null)
             }
             (
-                KeyLocation::Word { word, null_bit },
+                KeyLocation::Word { word, high, null_bit },
                 Groups::Listed {
                     keys, words, capacity, ..
                 },
@@ -81,7 +81,12 @@ impl Grouping {
                 let room = flow.number(capacity);
                 let last = words - 1;
                 let null = null_bit.map(|bit| format!("({keys}[{last}u * {room} + row] >> {bit} & 1) != 0"));
-                (format!("(i64){keys}[{word}u * {room} + row]"), null)
+                let word = format!("{keys}[{word}u * {room} + row]");
+                let word = match high {
+                    Some(high) => format!("bits_128({keys}[{high}u * {room} + row], {word})"),
+                    None => format!("(i64){word}"),
+                };
+                (word, null)
             }
             (
                 KeyLocation::Late {

@@ -92,6 +92,8 @@ pub fn grouped(
         text: None,
         equals: None,
         pass: None,
+        above: None,
+        of_numeric: false,
     });
     let mut updates = vec![];
     for ((how, words), bounds) in finest.hows.iter().zip(&finest.words).zip(&finest.bounds) {

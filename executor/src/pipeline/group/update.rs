@@ -3,8 +3,13 @@
 use super::super::flow::Flow;
 use super::Distincts;
 use super::cells::{How, Taken};
+use super::extreme::{Args, extreme};
 use crate::codegen::{Translated, c_number};
-use datafusion::physical_expr::PhysicalExprRef;
+
+/// No group has more rows.
+const ROWS_ALL: u128 = 1 << 48;
+/// The largest magnitude of a sum.
+const SUM_MAX: u128 = 1 << 124;
 
 /// How a cell's value comes about.
 pub struct Update {
@@ -28,6 +33,7 @@ impl Update {
             (How::Sum, [low, high]) => (How::Sum, format!("bits_128({high}, {low})")),
             (How::Sum | How::Count, _) => (How::Sum, words[0].clone()),
             (How::FloatSum, _) => (How::FloatSum, format!("bit_cast<f64>({})", words[0])),
+            (How::Least | How::Greatest, [low, high]) => (How::Greatest, format!("wide_number({low}, {high})")),
             (How::Least | How::Greatest | How::Shown, _) => (How::Greatest, words[0].clone()),
         };
         Self {
@@ -67,6 +73,12 @@ impl Update {
             (How::Count | How::Sum, false) => format!("add_word(&{first}, (u64){value});"),
             (How::FloatSum, true) => format!("{first} = bit_cast<u64>(bit_cast<f64>({first}) + {value});"),
             (How::FloatSum, false) => format!("atomicAdd((f64*)&{first}, {value});"),
+            (How::Least | How::Greatest, true) if self.wide => {
+                format!("greatest_own({first}, {}, {value});", words[1])
+            }
+            (How::Least | How::Greatest, false) if self.wide => {
+                format!("greatest_wide(&{first}, &{}, {value});", words[1])
+            }
             (How::Least | How::Greatest | How::Shown, true) => format!("{first} = max_of<u64>({first}, {value});"),
             (How::Least | How::Greatest | How::Shown, false) => format!("atomicMax(&{first}, {value});"),
         };
@@ -98,6 +110,11 @@ impl Update {
                 "f64 sum = warp_reduce(bit_cast<f64>({mine}), Sum()); \
                  if (lane_id() == 0 && sum != 0) atomicAdd((f64*)&{to}, sum);"
             ),
+            How::Least | How::Greatest if self.wide => format!(
+                "u128 most = warp_reduce(wide_number({mine}, {}), Max()); \
+                 if (lane_id() == 0 && most) greatest_wide(&{to}, &{}, most);",
+                own[1], words[1]
+            ),
             How::Least | How::Greatest | How::Shown => {
                 format!("u64 most = warp_reduce({mine}, Max()); if (lane_id() == 0 && most) atomicMax(&{to}, most);")
             }
@@ -116,34 +133,24 @@ impl Update {
             ),
             How::Count | How::Sum => format!("if ({mine}) add_word(&{to}, {mine});"),
             How::FloatSum => format!("if ({mine}) atomicAdd((f64*)&{to}, bit_cast<f64>({mine}));"),
+            How::Least | How::Greatest if self.wide => format!(
+                "if ({mine} | {high}) greatest_wide(&{to}, &{}, wide_number({mine}, {high}));",
+                words[1],
+                high = own[1]
+            ),
             How::Least | How::Greatest | How::Shown => format!("if ({mine}) atomicMax(&{to}, {mine});"),
         }
     }
 }
 
-/// C++ of a value's word among those that extremes are of, of the first and last of these, and of whether it is null.
-fn extreme_word(
-    flow: &mut Flow,
-    arg: &PhysicalExprRef,
-    bound: &mut Option<i128>,
-) -> Translated<(String, [String; 2], Option<String>)> {
-    if let Some((place, texts)) = flow.translator.text_place(arg)? {
-        let ends = [0, texts - 1].map(|place| format!("{place}ull"));
-        return Ok((format!("(u64){}", place.code), ends, place.null));
-    }
-    let value = flow.translator.translate(arg)?;
-    if value.data_type.is_floating() {
-        let ends = ["0ull", "NAN_ORDER"].map(String::from);
-        return Ok((format!("order_word({})", value.value), ends, value.null));
-    }
-    let (word, (low, high)) = flow.narrow_word(&value)?;
-    *bound = Some(low.abs().max(high.abs()));
-    let ends = [low, high].map(|end| format!("(u64){}", c_number(end)));
-    Ok((format!("(u64){word}"), ends, value.null))
-}
-
 /// How a cell takes a row in, of which a thread gets at most so many unless they are multiplied.
-pub fn update(flow: &mut Flow, taken: &Taken, thread_rows: u64, distincts: &mut Distincts) -> Translated<Update> {
+pub fn update(
+    flow: &mut Flow,
+    taken: &Taken,
+    args: &mut Args,
+    thread_rows: u64,
+    distincts: &mut Distincts,
+) -> Translated<Update> {
     let mut when = vec![];
     if let (Some(arg), true) = (&taken.arg, taken.distinct) {
         when.push(distincts.first(flow, arg, taken.filter.as_ref())?);
@@ -164,15 +171,17 @@ pub fn update(flow: &mut Flow, taken: &Taken, thread_rows: u64, distincts: &mut 
         // A text that counts once is known by its code.
         Some(_) if taken.distinct && taken.how == How::Count => None,
         Some(arg) if matches!(taken.how, How::Least | How::Greatest) => {
-            let (word, [first, last], null) = extreme_word(flow, arg, &mut update.bound)?;
-            update.value = match taken.how {
-                How::Least => format!("({last} - {word} + 1)"),
-                _ => format!("({word} - {first} + 1)"),
+            let own = extreme(flow, args, arg)?.ok_or("an extreme of no form")?;
+            update.value = if taken.how == How::Least {
+                own.least
+            } else {
+                own.greatest
             };
-            null
+            (update.wide, update.own_wide) = (own.of.is_wide(), own.of.is_wide());
+            own.null
         }
         Some(arg) => {
-            let value = flow.translator.translate(arg)?;
+            let value = args.value(flow, arg)?;
             match taken.how {
                 How::Count | How::Least | How::Greatest => {}
                 How::FloatSum => update.value = value.value,
@@ -181,28 +190,34 @@ pub fn update(flow: &mut Flow, taken: &Taken, thread_rows: u64, distincts: &mut 
                     let (low, high) = value.range.ok_or_else(|| format!("sums of {}", value.data_type))?;
                     let mut magnitude = low.unsigned_abs().max(high.unsigned_abs());
                     update.value = value.value;
-                    if taken.squared {
-                        let own = &update.value;
-                        let as_type = if magnitude < 1 << 31 { "i64" } else { "i128" };
-                        update.value = format!("(({as_type}){own} * ({as_type}){own})");
-                        // No group has more rows.
-                        let fits = |square: &u128| square.checked_mul(1 << 48).is_some_and(|all| all < 1 << 126);
-                        let square = magnitude.checked_mul(magnitude).filter(fits);
-                        magnitude = square.ok_or("squares beyond 128 bits")?;
-                    }
-                    update.each = i128::try_from(magnitude).ok();
                     let rows = match flow.multiplied {
                         true => u128::MAX,
                         false => u128::from(flow.rows_max),
                     };
+                    // Of no more rows than there can be. Where values as large as they may be have no sum in 128 bits, those
+                    // that are too large have the CPU do the work.
+                    let most = match SUM_MAX / rows.clamp(1, ROWS_ALL) {
+                        most if taken.squared => most.isqrt(),
+                        most => most,
+                    };
+                    if magnitude > most {
+                        let (own, bound) = (&update.value, c_number(most as i128));
+                        let beyond = format!("{own} < -{bound} || {own} > {bound}");
+                        flow.translator.fail_if(value.null.as_ref(), &beyond);
+                        magnitude = most;
+                    }
+                    if taken.squared {
+                        let own = &update.value;
+                        let as_type = if magnitude < 1 << 31 { "i64" } else { "i128" };
+                        update.value = format!("(({as_type}){own} * ({as_type}){own})");
+                        magnitude *= magnitude;
+                    }
+                    update.each = i128::try_from(magnitude).ok();
                     let is_wide = |rows| magnitude.checked_mul(rows).is_none_or(|sum| sum >= 1 << 63);
                     update.wide = is_wide(rows);
                     update.own_wide = update.wide && (flow.multiplied || is_wide(thread_rows.into()));
-                    // Of no more rows than there can be.
-                    let bound = magnitude.checked_mul(rows.min(1 << 48));
-                    let bound = bound.and_then(|bound| i128::try_from(bound).ok());
-                    let bound = bound.ok_or("sums beyond 128 bits, which must fail")?;
-                    update.bound = Some(bound).filter(|bound| *bound < i128::MAX / 4);
+                    let bound = i128::try_from(magnitude.saturating_mul(rows.min(ROWS_ALL))).ok();
+                    update.bound = bound.filter(|bound| *bound < i128::MAX / 4);
                     if !update.wide {
                         update.bound = Some((1 << 63) - 1);
                     }

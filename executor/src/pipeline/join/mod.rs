@@ -88,9 +88,11 @@ pub fn sides(join: &JoinExec) -> (&Arc<dyn ExecutionPlan>, &Arc<dyn ExecutionPla
     (sides.build, sides.probe)
 }
 
-/// Whether the table has a device form.
+/// Whether the table has a device form all of whose columns kernels can read.
 pub fn has_form(join: &JoinExec, sizes: &fragment::Sizes) -> bool {
-    Table::build(&mut Fragment::new(sizes.clone()), &Sides::of(join)).is_ok()
+    let mut fragment = Fragment::new(sizes.clone());
+    fragment.reads_all = true;
+    Table::build(&mut fragment, &Sides::of(join)).is_ok()
 }
 
 pub fn flow(fragment: &mut Fragment, join: &JoinExec) -> Translated<Flow> {

@@ -1,4 +1,6 @@
 //! A column of a table that a pipeline makes: put in row by row, read by later pipelines and by the host.
+//!
+//! More than 400 lines because how a column is put in, got and read stands together for each form.
 
 use std::sync::Arc;
 
@@ -9,9 +11,15 @@ use super::super::aggregated::{Aggregated, Cell};
 use super::super::col::Col;
 use super::super::flow::{Flow, codes};
 use super::super::fragment::{Fragment, Input};
+use super::super::on_host::OnHost;
 use super::super::passes::ScanColumn;
 use crate::codegen::{Given, Inputs, Range, Translated, c_type};
+use crate::keys::is_integer_key;
 use tenon_storage::types::NUMERIC;
+
+/// The host takes a text out of those of its column, and a value out of its row of the table, which lies anywhere.
+const CODE_AS_NUMBERS: u64 = 5;
+const POSITION_AS_NUMBERS: u64 = 20;
 
 /// A side of so few rows may be given by the CPU, where its texts are computed.
 const FEW_ROWS: u64 = 1 << 18;
@@ -45,6 +53,8 @@ pub enum Form {
     Codes(usize, &'static str, ArrayRef),
     /// An array of where computed texts are, which only pipelines read.
     Text(usize),
+    /// What the host makes of other columns.
+    OnHost(Arc<OnHost>, Vec<Column>),
     /// The position of the row in the scan that the text, or what no kernel reads, is of.
     Position(usize),
     /// It is the scan's, of whose rows none is left out: row by row.
@@ -94,6 +104,11 @@ impl Column {
             .filter(|_| given.data_type != promised || given.is_unread())
         {
             return Ok(Column::state(fragment, flow, aggregated, rows, promised));
+        }
+        let by_host = !fragment.reads_all && (flow.to_host || given.is_unread());
+        if let Some(on_host) = col.on_host.filter(|_| by_host) {
+            let null = given.null.clone().filter(|_| given.is_unread());
+            return Column::on_host(fragment, flow, on_host, null, rows);
         }
         let data_type = given.data_type.clone();
         let mut numeric = None;
@@ -157,25 +172,98 @@ impl Column {
             Form::Values(..) => flow.translator.value_of(index)?.range,
             _ => None,
         };
-        let nulls = match null {
-            Some(null) => {
-                let id = fragment.array(rows, 1, None);
-                let array = flow.array(Input::Array(id), "u8");
-                flow.line(&format!("{array}[at] = {null};"));
-                Some(id)
-            }
-            None => None,
-        };
         Ok(Column {
             form,
             data_type,
-            nulls,
+            nulls: null.map(|null| Column::flags(fragment, flow, &null, rows)),
             range,
             origin: col.origin,
             unique: col.unique,
             equals: col.equals,
             numeric,
         })
+    }
+
+    /// Keeps whether a row's value is null.
+    fn flags(fragment: &mut Fragment, flow: &mut Flow, null: &str, rows: u64) -> usize {
+        let id = fragment.array(rows, 1, None);
+        let array = flow.array(Input::Array(id), "u8");
+        flow.line(&format!("{array}[at] = {null};"));
+        id
+    }
+
+    /// What the host makes of others, of which these are kept.
+    fn on_host(
+        fragment: &mut Fragment,
+        flow: &mut Flow,
+        on_host: Arc<OnHost>,
+        null: Option<String>,
+        rows: u64,
+    ) -> Translated<Column> {
+        let (schema, before) = (flow.translator.schema.clone(), flow.current());
+        flow.enter(on_host.schema.clone(), on_host.columns.clone());
+        let columns = (0..on_host.columns.len()).map(|own| Column::put(fragment, flow, own, rows));
+        let columns = columns.collect::<Translated<Vec<_>>>();
+        flow.enter(schema, before);
+        Ok(Column {
+            form: Form::OnHost(on_host, columns?),
+            data_type: DataType::Utf8View,
+            nulls: null.map(|null| Column::flags(fragment, flow, &null, rows)),
+            range: None,
+            origin: None,
+            unique: false,
+            equals: None,
+            numeric: None,
+        })
+    }
+
+    /// Whether the host can read it.
+    pub fn is_readable(&self) -> bool {
+        use DataType::{Decimal128, Float32, Float64, UInt64, Utf8View};
+        match &self.form {
+            Form::State(..) | Form::Position(_) | Form::InPlace => true,
+            Form::OnHost(own, columns) => {
+                let promised = own.schema.fields().iter().map(|field| field.data_type());
+                columns.iter().map(Column::promised).eq(promised) && columns.iter().all(Column::is_readable)
+            }
+            Form::Text(_) => false,
+            Form::Values(..) | Form::Codes(..) => {
+                is_integer_key(&self.data_type)
+                    || matches!(self.data_type, Decimal128(..) | Float64 | Float32 | UInt64 | Utf8View)
+            }
+        }
+    }
+
+    /// A row's value takes the host as long as so many numbers.
+    pub fn as_numbers(&self) -> u64 {
+        match &self.form {
+            Form::Values(..) if self.numeric.is_some() => CODE_AS_NUMBERS,
+            Form::Values(..) => 1,
+            Form::Codes(..) => CODE_AS_NUMBERS,
+            Form::Text(_) | Form::Position(_) | Form::InPlace => POSITION_AS_NUMBERS,
+            Form::State(_, cells) => cells.iter().map(|words| words.len() as u64).sum(),
+            Form::OnHost(_, columns) => {
+                let own = columns.iter().map(Column::as_numbers);
+                own.fold(POSITION_AS_NUMBERS, u64::saturating_add)
+            }
+        }
+    }
+
+    /// The arrays that the host reads.
+    pub fn arrays(&self) -> Vec<usize> {
+        let mut arrays = match &self.form {
+            Form::Values(values, _) | Form::Codes(values, ..) | Form::Position(values) | Form::Text(values) => {
+                vec![*values]
+            }
+            Form::State(_, cells) => cells.concat(),
+            Form::InPlace => vec![],
+            Form::OnHost(_, columns) => columns.iter().flat_map(Column::arrays).collect(),
+        };
+        arrays.extend(self.nulls);
+        if let Some(Shown::Each(id)) = self.numeric {
+            arrays.push(id);
+        }
+        arrays
     }
 
     /// An aggregate whose value is no column's as it is.
@@ -284,6 +372,15 @@ impl Column {
                 let load = guarded(format!("text_placed({array}[{row}])"), "Text()");
                 (Given::new(self.data_type.clone(), load, null, None), None)
             }
+            Form::OnHost(own, columns) => {
+                let columns = columns.iter().map(|column| column.get(fragment, flow, row, missing));
+                let own = Arc::new(own.over(columns.collect()));
+                let given = Given::unread(self.data_type.clone(), null);
+                return Col {
+                    on_host: Some(own),
+                    ..Col::computed(given)
+                };
+            }
             Form::Position(id) => {
                 let array = flow.array(Input::Array(*id), "const u32");
                 let position = guarded(format!("{array}[{row}]"), "0u");
@@ -312,6 +409,7 @@ impl Column {
             aggregated: None,
             // Rows that are missing have no value of it.
             equals: self.equals.filter(|_| missing.is_none()),
+            on_host: None,
         }
     }
 }

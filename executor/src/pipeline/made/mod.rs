@@ -5,7 +5,7 @@ mod read;
 mod union;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use tenon_gpu::memory::DeviceBuffer;
 
@@ -16,13 +16,8 @@ use super::passes::Stage;
 use super::run::Running;
 use crate::codegen::Translated;
 use crate::gpu_error::to_datafusion;
-use crate::keys::is_integer_key;
-use column::{Column, Form, Shown};
+use column::{Column, Form};
 use read::Reader;
-
-/// The host takes a text out of those of its column, and a value out of its row of the table, which lies anywhere.
-const CODE_AS_NUMBERS: u64 = 5;
-const POSITION_AS_NUMBERS: u64 = 20;
 
 /// Its columns, of which only those are there that somebody reads.
 pub struct Made {
@@ -158,44 +153,17 @@ impl Made {
         let columns = self.columns.iter().flatten();
         let types = columns.clone().map(Column::promised);
         let promised = schema.fields().iter().map(|field| field.data_type());
-        let readable = |column: &Column| {
-            use DataType::{Decimal128, Float32, Float64, UInt64, Utf8View};
-            matches!(column.form, Form::State(..) | Form::Position(_) | Form::InPlace)
-                || is_integer_key(&column.data_type)
-                || matches!(column.data_type, Decimal128(..) | Float64 | Float32 | UInt64 | Utf8View)
-                    && !matches!(column.form, Form::Text(_))
-        };
-        types.eq(promised) && columns.into_iter().all(readable)
+        types.eq(promised) && columns.into_iter().all(Column::is_readable)
     }
 
     /// A row takes the host as long as so many numbers.
     pub fn row_as_numbers(&self) -> u64 {
-        let value = |column: &Column| match &column.form {
-            Form::Values(..) if column.numeric.is_some() => CODE_AS_NUMBERS,
-            Form::Values(..) => 1,
-            Form::Codes(..) => CODE_AS_NUMBERS,
-            Form::Text(_) | Form::Position(_) | Form::InPlace => POSITION_AS_NUMBERS,
-            Form::State(_, cells) => cells.iter().map(|words| words.len() as u64).sum(),
-        };
-        self.columns.iter().flatten().map(value).sum()
+        self.columns.iter().flatten().map(Column::as_numbers).sum()
     }
 
     /// The arrays that the host reads.
     pub fn arrays(&self) -> Vec<usize> {
-        let columns = self.columns.iter().flatten().flat_map(|column| {
-            let values = match &column.form {
-                Form::Values(values, _) | Form::Codes(values, ..) | Form::Position(values) | Form::Text(values) => {
-                    vec![*values]
-                }
-                Form::State(_, cells) => cells.concat(),
-                Form::InPlace => vec![],
-            };
-            let shown = match column.numeric {
-                Some(Shown::Each(id)) => Some(id),
-                _ => None,
-            };
-            values.into_iter().chain(column.nulls).chain(shown)
-        });
+        let columns = self.columns.iter().flatten().flat_map(Column::arrays);
         [self.count].into_iter().chain(columns).collect()
     }
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Decimal128Array, Float32Array, Float64Array, UInt32Array, UInt64Array};
+use arrow::array::{ArrayRef, BooleanArray, Decimal128Array, Float32Array, Float64Array, UInt32Array, UInt64Array};
 use arrow::buffer::NullBuffer;
-use arrow::compute::take;
+use arrow::compute::{nullif, take};
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, internal_err};
 use tenon_gpu::memory::{DeviceBuffer, Element};
@@ -96,6 +96,13 @@ impl Column {
                     .iter()
                     .map(|arrays| arrays.iter().map(|id| reader.words::<u64>(*id)).collect());
                 aggregated.values(&words.collect::<Result<Vec<_>>>()?, reader.rows, &self.data_type)
+            }
+            Form::OnHost(own, columns) => {
+                let columns = columns.iter().map(|column| column.read(fragment, reader));
+                let values = own.values(columns.collect::<Result<_>>()?, reader.rows)?;
+                let Some(nulls) = nulls else { return Ok(values) };
+                let is_null = BooleanArray::new(!nulls.inner(), None);
+                Ok(nullif(&values, &is_null)?)
             }
             Form::Text(_) => internal_err!("texts that are on the device alone"),
             Form::Position(id) => {

@@ -135,7 +135,7 @@ fn numerics(flows: &mut [Flow], index: usize) -> Translated<Kind> {
     let after = values.iter().map(|value| scale(&value.data_type)).max().unwrap_or(0);
     for (value, flow) in values.iter_mut().zip(flows) {
         let shown = Some(value.digits_shown());
-        let scaled = flow.translator.scaled(value.clone(), after)?;
+        let scaled = flow.translator.raised(value.clone(), after)?;
         let (low, high) = scaled.range.ok_or("a union of values of unknown range")?;
         range = Some(range.map_or((low, high), |all| (all.0.min(low), all.1.max(high))));
         *value = Value { shown, ..scaled };

@@ -91,14 +91,14 @@ impl Inputs {
                 }
             }
         }
-        if cells.0.iter().any(|taken| taken.squared) {
+        let Cells { taken, mut args } = cells;
+        if taken.iter().any(|taken| taken.squared) {
             return Err("variances over windows".into());
         }
         let rows = flow.rows_max;
-        let updates = cells
-            .0
+        let updates = taken
             .iter()
-            .map(|taken| update(&mut flow, taken, rows, &mut Distincts::default()));
+            .map(|taken| update(&mut flow, taken, &mut args, rows, &mut Distincts::default()));
         let updates = updates.collect::<Translated<Vec<_>>>()?;
         let mut taken = vec![];
         for update in &updates {
@@ -203,6 +203,9 @@ fn taken_in(fragment: &mut Fragment, flow: &mut Flow, update: &Update) -> Transl
                 .iter()
                 .map(|part| put(flow, "u64", 8, format!("({})", part.replace('V', value))));
             Summed::Wide(parts.collect(), known)
+        }
+        How::Least | How::Greatest | How::Shown if update.wide => {
+            return Err("extremes of numbers beyond 64 bits over windows".into());
         }
         How::Least | How::Greatest | How::Shown => {
             let tree = tree::room(fragment, room);
