@@ -135,7 +135,9 @@ impl Translator {
                 true => l_max.checked_mul(power)? / r_min,
                 false => l_max / power / r_min,
             };
-            all.checked_add(1).filter(|all| *all <= QUOTIENT_MAX)
+            // Rounded to fewer digits it may be larger.
+            all.checked_add(all / 100_000_000 + 1)
+                .filter(|all| *all <= QUOTIENT_MAX)
         };
         if let Some((known, largest)) = (digits..=most)
             .rev()
