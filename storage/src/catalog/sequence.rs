@@ -1,13 +1,13 @@
 //! Sequences. Their counters stand outside of transactions: a value taken stays taken when its statement is rolled back.
 
 use crate::error::{ErrorKind, Result, StorageError};
-use crate::store::Store;
+use crate::store::{Position, Store};
 use crate::types::SqlType;
 use arrow::datatypes::{Schema, SchemaRef};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// Values that PostgreSQL writes to its log ahead of their use: `log_cnt` counts those that are left.
@@ -55,39 +55,77 @@ pub struct Counter {
     pub is_called: bool,
     /// A store knows values up to this one as given; None: it knows of those that the sequence was written with.
     pub(crate) covered: Option<i64>,
+    /// Which of the sequence's counters it is: 0 until the process restarts the sequence.
+    pub(crate) generation: u64,
 }
 
-/// What a store has to write of sequences: for each that gave values which it does not know, the value from which the sequence
-/// goes on, and whether that one is taken.
+/// A counter of a sequence: the sequence's oid, and the counter's generation.
+pub(crate) type CounterId = (u32, u64);
+
+/// What a store has to write of sequences: for each counter that gave values which it does not know, the value from which the
+/// sequence goes on, and whether that one is taken.
+///
+/// Locks are taken in the order `written`, a sequence's counter, `pending`.
 #[derive(Debug, Default)]
 pub(crate) struct SequenceLog {
-    pending: Mutex<BTreeMap<u32, (i64, bool)>>,
-    is_pending: AtomicBool,
+    pending: Mutex<BTreeMap<CounterId, (i64, bool)>>,
+    written: Mutex<SequencesWritten>,
+    generations: AtomicU64,
     store: OnceLock<Weak<Store>>,
 }
 
-impl SequenceLog {
-    fn note(&self, oid: u32, value: i64, is_called: bool) {
-        self.pending.lock().insert(oid, (value, is_called));
-        self.is_pending.store(true, Ordering::Release);
+/// What a store's log says of sequences.
+#[derive(Debug, Default)]
+pub(crate) struct SequencesWritten {
+    /// Up to where the log must be durable for that.
+    pub position: Option<Position>,
+    /// The generation of the committed counter where a transaction restarted the sequence.
+    restarted: BTreeMap<u32, u64>,
+}
+
+impl SequencesWritten {
+    /// Whether a sequence goes on by this counter after a crash: not by one whose RESTART is not committed, nor by the one that a
+    /// RESTART replaced.
+    pub(crate) fn is_committed(&self, (oid, generation): CounterId) -> bool {
+        self.restarted.get(&oid).copied().unwrap_or_default() == generation
     }
 
-    /// Takes what is to be written.
-    pub(crate) fn take(&self) -> BTreeMap<u32, (i64, bool)> {
-        if !self.is_pending() {
-            return BTreeMap::new();
-        }
-        let mut pending = self.pending.lock();
-        self.is_pending.store(false, Ordering::Release);
-        std::mem::take(&mut pending)
+    /// A commit was written that has this counter.
+    pub(crate) fn commit(&mut self, (oid, generation): CounterId) {
+        match generation {
+            0 => self.restarted.remove(&oid),
+            generation => self.restarted.insert(oid, generation),
+        };
+    }
+
+    pub(crate) fn forget(&mut self, oid: u32) {
+        self.restarted.remove(&oid);
+    }
+}
+
+impl SequenceLog {
+    fn note(&self, id: CounterId, value: i64, is_called: bool) {
+        self.pending.lock().insert(id, (value, is_called));
+    }
+
+    /// What is to be written.
+    pub(crate) fn pending(&self) -> BTreeMap<CounterId, (i64, bool)> {
+        self.pending.lock().clone()
+    }
+
+    /// These were written: what was noted of the same counters meanwhile is still to be.
+    pub(crate) fn remove(&self, values: &BTreeMap<CounterId, (i64, bool)>) {
+        self.pending.lock().retain(|id, value| values.get(id) != Some(value));
+    }
+
+    /// Held from where one reads how far sequences are to where that is written: of two records of a sequence the later one
+    /// has the later value.
+    pub(crate) fn writing(&self) -> MutexGuard<'_, SequencesWritten> {
+        self.written.lock()
     }
 
     pub(crate) fn belongs_to(&self, store: &Arc<Store>) {
         let _ = self.store.set(Arc::downgrade(store));
-    }
-
-    pub(crate) fn is_pending(&self) -> bool {
-        self.is_pending.load(Ordering::Acquire)
     }
 }
 
@@ -122,6 +160,7 @@ impl Sequence {
                 log_count: 0,
                 is_called: false,
                 covered: None,
+                generation: 0,
             })),
             log: None,
             def,
@@ -136,22 +175,16 @@ impl Sequence {
 
     /// Makes the values durable that were taken: to be called before anybody is told of them.
     pub fn settle(&self) -> Result<()> {
-        let Some(log) = self.log.as_ref().filter(|log| log.is_pending()) else {
-            return Ok(());
-        };
-        match log.store.get().and_then(Weak::upgrade) {
-            Some(store) => store.settle(),
-            None => Ok(()),
-        }
+        let store = self.log.as_ref().and_then(|log| log.store.get()?.upgrade());
+        store.map_or(Ok(()), |store| store.settle())
     }
 
-    /// From where the sequence goes on if the process dies now and no more is written, and whether that value is taken.
-    pub(crate) fn known(&self) -> (i64, bool) {
-        let counter = self.counter.lock();
-        match counter.covered {
-            Some(value) => (value, true),
-            None => (counter.last_value, counter.is_called),
-        }
+    /// Where the sequence stands, for who writes that: what a store knew before of values to come, and of a definition that may
+    /// have been another, counts no more.
+    pub(crate) fn written(&self) -> Counter {
+        let mut counter = self.counter.lock();
+        counter.covered = None;
+        *counter
     }
 
     /// Goes on where an earlier process left it.
@@ -161,6 +194,7 @@ impl Sequence {
             log_count: 0,
             is_called,
             covered: None,
+            generation: 0,
         };
         Self {
             counter: Arc::new(Mutex::new(counter)),
@@ -170,16 +204,24 @@ impl Sequence {
 
     /// The same with a counter of its own, at a value that is the next to be given.
     pub(super) fn restarted(&self, at: i64) -> Self {
+        let generation = |log: &Arc<SequenceLog>| log.generations.fetch_add(1, Ordering::Relaxed) + 1;
         let counter = Counter {
             last_value: at,
             log_count: 0,
             is_called: false,
             covered: None,
+            generation: self.log.as_ref().map_or(0, generation),
         };
         Self {
             counter: Arc::new(Mutex::new(counter)),
             ..self.clone()
         }
+    }
+
+    /// By another definition other values are logged ahead.
+    pub(super) fn redefined(self) -> Self {
+        self.counter.lock().log_count = 0;
+        self
     }
 
     pub fn counter(&self) -> Counter {
@@ -208,7 +250,7 @@ impl Sequence {
                 let covered = value.saturating_add(LOGGED_AHEAD.saturating_mul(self.def.increment));
                 let covered = covered.clamp(self.def.min.min(value), self.def.max.max(value));
                 counter.covered = Some(covered);
-                log.note(self.oid, covered, true);
+                log.note((self.oid, counter.generation), covered, true);
             }
         }
         counter.is_called = true;
@@ -258,14 +300,16 @@ impl Sequence {
             );
             return Err(StorageError::new(ErrorKind::NumericOutOfRange, message));
         }
-        *self.counter.lock() = Counter {
+        let mut counter = self.counter.lock();
+        *counter = Counter {
             last_value: value,
             log_count: 0,
             is_called,
             covered: None,
+            generation: counter.generation,
         };
         if let Some(log) = &self.log {
-            log.note(self.oid, value, is_called);
+            log.note((self.oid, counter.generation), value, is_called);
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 use super::is_kept;
 use super::record::RecordLocation;
 use super::rows_change::{RowsChange, SegmentImage, images};
+use crate::catalog::sequence::{CounterId, SequenceLog};
 use crate::catalog::{
     CheckOption, Composite, DatabaseState, DefaultGrants, Difference, Domain, Function, KeptSettings, Object,
     ObjectKey, Partition, Relation, Rights, Role, SchemaEntry, Sequence, SequenceDef, SequenceOwner, TableDefinition,
@@ -52,6 +53,9 @@ pub(super) struct SequenceImage {
     owner: Option<SequenceOwner>,
     pub value: i64,
     pub is_called: bool,
+    /// Of the counter: for the process that writes the image.
+    #[serde(skip)]
+    generation: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -76,7 +80,7 @@ pub(super) struct Delta {
     schemas: Vec<(String, u32)>,
     schemas_gone: Vec<String>,
     relations: Vec<RelationImage>,
-    relations_gone: Vec<u32>,
+    pub relations_gone: Vec<u32>,
     rows: Vec<RowsChange>,
     /// Where segments lie that are named here and were written to an earlier log, before the transaction ended: a checkpoint
     /// in between knows nothing of them.
@@ -109,15 +113,16 @@ impl RelationImage {
                 check_option: view.check_option,
             }),
             Relation::Sequence(sequence) => {
-                let (value, is_called) = sequence.known();
+                let counter = sequence.written();
                 RelationImage::Sequence(SequenceImage {
                     oid: sequence.oid,
                     schema_name: sequence.schema_name.clone(),
                     name: sequence.name.clone(),
                     def: sequence.def.clone(),
                     owner: sequence.owner.clone(),
-                    value,
-                    is_called,
+                    value: counter.last_value,
+                    is_called: counter.is_called,
+                    generation: counter.generation,
                 })
             }
             Relation::Partition(partition) => RelationImage::Partition((**partition).clone()),
@@ -243,6 +248,14 @@ impl Delta {
         tables.chain(rows).flatten().map(|segment| segment.id)
     }
 
+    /// The counters of its sequences.
+    pub(super) fn counters(&self) -> impl Iterator<Item = CounterId> {
+        self.relations.iter().filter_map(|relation| match relation {
+            RelationImage::Sequence(sequence) => Some((sequence.oid, sequence.generation)),
+            _ => None,
+        })
+    }
+
     /// Whether nothing that is kept changed.
     pub(super) fn is_empty(&self) -> bool {
         self.objects.is_empty()
@@ -318,7 +331,7 @@ impl Image {
     /// The state, where `rows` gives the segments of these numbers of a table.
     pub(super) fn state(
         self,
-        log: &Arc<crate::catalog::sequence::SequenceLog>,
+        log: &Arc<SequenceLog>,
         mut rows: impl FnMut(&Arc<TableDefinition>, &[SegmentImage]) -> Result<Vec<Arc<Segment>>>,
     ) -> Result<DatabaseState> {
         let mut state = DatabaseState::empty();

@@ -36,7 +36,7 @@ pub(crate) use inline::Inline;
 pub use log::Position;
 pub use recover::Recovered;
 
-use crate::catalog::sequence::SequenceLog;
+use crate::catalog::sequence::{SequenceLog, SequencesWritten};
 use crate::catalog::{DatabaseState, Difference, SchemaEntry};
 use crate::error::{Result, StorageError};
 use crate::segment::Segment;
@@ -111,10 +111,6 @@ impl Store {
         next_oid: u32,
         mut prepared: Inline,
     ) -> Result<Option<Position>> {
-        let mut delta = Delta::between(old, new, next_oid)?;
-        if delta.is_empty() {
-            return Ok(None);
-        }
         let mut inline = Inline::default();
         let mut segments = Vec::new();
         for segment in self.unwritten(old, new) {
@@ -123,18 +119,26 @@ impl Store {
                 false => self.write_segment(segment)?,
             }
         }
-        self.write_sequences()?;
+        let mut sequences = self.sequences.writing();
+        self.write_sequences(&mut sequences)?;
+        let mut delta = Delta::between(old, new, next_oid)?;
+        if delta.is_empty() {
+            return Ok(None);
+        }
         let (newest, _) = self.log.newest();
         delta.places = {
             let stored = self.stored.lock();
             let places = delta.segments().filter_map(|id| Some((id, stored.get(&id)?.place)));
             places.filter(|(_, place)| place.file != newest).collect()
         };
-        let delta = serde_json::to_vec(&delta).map_err(StorageError::internal)?;
+        let changes = serde_json::to_vec(&delta).map_err(StorageError::internal)?;
         let (place, position) = match segments.is_empty() {
-            true => self.log.append(Kind::Commit, &[&delta])?,
-            false => self.log.append(Kind::CommitWithRows, &[&inline.head(), &delta])?,
+            true => self.log.append(Kind::Commit, &[&changes])?,
+            false => self.log.append(Kind::CommitWithRows, &[&inline.head(), &changes])?,
         };
+        delta.counters().for_each(|counter| sequences.commit(counter));
+        delta.relations_gone.iter().for_each(|oid| sequences.forget(*oid));
+        drop(sequences);
         segments
             .into_iter()
             .for_each(|segment| self.note_stored(segment, place));
@@ -199,26 +203,31 @@ impl Store {
         self.stored.lock().insert(segment.id(), stored);
     }
 
-    fn write_sequences(&self) -> Result<Option<Position>> {
-        let values = self.sequences.take();
-        if values.is_empty() {
-            return Ok(None);
-        }
-        let values: Vec<(u32, i64, bool)> = values
-            .into_iter()
-            .map(|(oid, (value, called))| (oid, value, called))
+    fn write_sequences(&self, written: &mut SequencesWritten) -> Result<()> {
+        let pending = self.sequences.pending();
+        let values: Vec<(u32, i64, bool)> = pending
+            .iter()
+            .filter(|(counter, _)| written.is_committed(**counter))
+            .map(|((oid, _), (value, called))| (*oid, *value, *called))
             .collect();
-        let values = serde_json::to_vec(&values).map_err(StorageError::internal)?;
-        let (_, position) = self.log.append(Kind::Sequences, &[&values])?;
-        Ok(Some(position))
+        if !values.is_empty() {
+            let values = serde_json::to_vec(&values).map_err(StorageError::internal)?;
+            let (_, position) = self.log.append(Kind::Sequences, &[&values])?;
+            written.position = Some(position);
+        }
+        self.sequences.remove(&pending);
+        Ok(())
     }
 
-    /// Makes the values durable that sequences gave.
+    /// Makes the values durable that sequences gave: those of counters that are not committed become so with their commit.
     pub fn settle(&self) -> Result<()> {
-        match self.write_sequences()? {
-            Some(position) => self.log.sync(position),
-            None => Ok(()),
-        }
+        let position = {
+            let mut written = self.sequences.writing();
+            self.write_sequences(&mut written)?;
+            written.position
+        };
+        // Others may have written what was given here, and not be done.
+        position.map_or(Ok(()), |position| self.log.sync(position))
     }
 
     /// Returns when all up to `position` is durable.

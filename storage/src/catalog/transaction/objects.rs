@@ -47,7 +47,11 @@ impl Transaction {
             owner,
             ..(**current).clone()
         };
-        let next = restart.map_or_else(|| next.clone(), |at| next.restarted(at));
+        let next = match restart {
+            Some(at) => next.restarted(at),
+            None if next.def != current.def => next.redefined(),
+            None => next,
+        };
         self.touch(&relation).rewritten = true;
         self.put(Relation::Sequence(Arc::new(next)));
         Ok(())

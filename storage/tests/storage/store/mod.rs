@@ -4,6 +4,7 @@ mod crash;
 mod damage;
 mod faults;
 mod forms;
+mod sequences;
 mod sim;
 mod types;
 
