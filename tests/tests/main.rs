@@ -35,6 +35,7 @@ mod process;
 mod raw;
 #[path = "../examples/bench/regret/mod.rs"]
 mod regret;
+mod restarts;
 mod role_settings;
 mod roles;
 mod row_locks;
@@ -89,6 +90,7 @@ fn main() {
     trials.extend(demo::trials());
     trials.extend(foreign_keys::trials());
     trials.extend(store::trials());
+    trials.extend(restarts::trials());
     trials.extend(role_settings::trials());
     trials.extend(roles::trials());
     trials.extend(key_locks::trials());

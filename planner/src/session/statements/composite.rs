@@ -277,6 +277,15 @@ fn attribute(session: &mut Session, next: &mut Composite, change: &AttributeChan
     Ok(())
 }
 
+/// Whether views have columns of a type.
+fn is_in_views(session: &Session, oid: u32) -> bool {
+    let state = session.state();
+    let views = state.relations().filter_map(Relation::as_view);
+    views
+        .flat_map(|view| view.schema.fields())
+        .any(|field| SqlType::from_field(field).is_some_and(|of| holds(of, oid)))
+}
+
 /// Whether tables have columns of a type, or domains are over it.
 pub(super) fn is_used(session: &Session, oid: u32) -> bool {
     !tables(session, oid).is_empty() || !domains(session, oid).is_empty()
@@ -292,11 +301,15 @@ pub(super) async fn replace(
     numbered: &(dyn Fn(&'static CompositeType) -> &'static CompositeType + Sync),
 ) -> Result<()> {
     let (tables, domains) = (tables(session, oid), domains(session, oid));
-    if tables.is_empty() && domains.is_empty() {
+    if tables.is_empty() && domains.is_empty() && !is_in_views(session, oid) {
         return Ok(());
     }
     let after = session.binder().sql_type(named)?;
     let other = |of: SqlType| matches!(of, SqlType::Composite(own) if own.oid() == oid).then_some(after);
+    session
+        .transaction()?
+        .lock()
+        .retype_views(&|of| substituted(of, &other));
     let numbered = |of: SqlType| match of {
         SqlType::Composite(own) if own.oid() == oid => Some(SqlType::Composite(numbered(own))),
         _ => None,

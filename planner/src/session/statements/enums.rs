@@ -215,6 +215,7 @@ fn with(of: SqlType, next: &'static EnumType) -> Option<SqlType> {
 
 /// Writes the columns of a type in its new version.
 async fn replace(session: &mut Session, next: &'static EnumType, change: &TypeChange) -> Result<()> {
+    session.transaction()?.lock().retype_views(&|of| with(of, next));
     for domain in domains(session, next) {
         let mut own = (*domain).clone();
         own.base = with(own.base, next).unwrap_or(own.base);

@@ -4,7 +4,8 @@ use super::Transaction;
 use crate::catalog::rights::Secured;
 use crate::catalog::state::{CheckOption, Relation, View};
 use crate::error::{ErrorKind, Result, StorageError};
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use crate::types::SqlType;
+use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use std::sync::Arc;
 
 impl Transaction {
@@ -84,6 +85,32 @@ impl Transaction {
             ..(**view).clone()
         })));
         Ok(())
+    }
+
+    /// Columns of views are of the types that `other` gives in the place of theirs: a type that they name was altered.
+    pub fn retype_views(&mut self, other: &dyn Fn(SqlType) -> Option<SqlType>) {
+        let views: Vec<Relation> = self.state.relations().cloned().collect();
+        for relation in views {
+            let Relation::View(view) = &relation else { continue };
+            let mut changed = false;
+            let fields = view.schema.fields().iter().map(|field| {
+                let next = SqlType::from_field(field).and_then(other);
+                changed |= next.is_some();
+                next.map_or_else(
+                    || field.clone(),
+                    |next| Arc::new(next.field(field.name(), field.is_nullable())),
+                )
+            });
+            let fields: Vec<FieldRef> = fields.collect();
+            if changed {
+                let schema = Arc::new(Schema::new_with_metadata(fields, view.schema.metadata().clone()));
+                self.touch(&relation).rewritten = true;
+                self.put(Relation::View(Arc::new(View {
+                    schema,
+                    ..(**view).clone()
+                })));
+            }
+        }
     }
 
     /// WITH CHECK OPTION of a view that is there.
