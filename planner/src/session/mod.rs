@@ -125,7 +125,6 @@ pub struct Session {
     /// What the client has been told.
     told: Settings,
     notices: Vec<Notice>,
-    /// What went with what the statement dropped.
     cascades: Vec<String>,
     block: Option<Block>,
     /// The transaction of a statement outside a block, while it runs.
