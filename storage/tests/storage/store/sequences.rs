@@ -40,7 +40,7 @@ fn sequence(state: &DatabaseState) -> Arc<Sequence> {
 
 /// Takes so many values, which are durable then; gives the last one.
 fn take(sequence: &Sequence, count: usize) -> i64 {
-    let last = (0..count).map(|_| sequence.next().unwrap()).last().unwrap();
+    let last = (0..count).fold(None, |_, _| Some(sequence.next().unwrap())).unwrap();
     sequence.settle().unwrap();
     last
 }
@@ -59,7 +59,7 @@ fn a_restart_that_is_rolled_back_takes_nothing_back() {
     let own = sequence(&database.snapshot());
     assert_eq!(take(&own, 100), 100);
     // Its note waits while the other counter notes.
-    let last = (0..40).map(|_| own.next().unwrap()).last().unwrap();
+    let last = (0..40).fold(None, |_, _| Some(own.next().unwrap())).unwrap();
     let mut transaction = database.begin();
     transaction
         .alter_sequence("public", "s", definition(i64::MAX), None, Some(1))
