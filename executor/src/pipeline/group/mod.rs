@@ -192,7 +192,11 @@ pub fn group(
     let threads = u64::from(PIPELINE_THREADS);
     let own_bytes = slots.saturating_mul(8 * own_width as u64);
     let shared_bytes = slots.saturating_mul(8 * width as u64);
-    let numbered = late.is_empty() && slots <= DIRECT_MAX && slots <= flow.rows_max.saturating_mul(4).max(1 << 12);
+    // Numbers of groups are counted from the least key on, which is a word.
+    let numbered = late.is_empty()
+        && keys.iter().all(|key| key.above.is_none())
+        && slots <= DIRECT_MAX
+        && slots <= flow.rows_max.saturating_mul(4).max(1 << 12);
     let groups_max = match numbered {
         true => slots,
         false => capacity(&flow, estimate),

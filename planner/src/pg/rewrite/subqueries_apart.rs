@@ -48,10 +48,10 @@ impl Found {
                 Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } if !within => {
                     self.compared.push((**right).clone())
                 }
-                Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } if !within => {
-                    if !self.subqueries.contains(expr) && !self.compared.contains(expr) {
-                        self.subqueries.push(expr.clone());
-                    }
+                Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. }
+                    if !(within || self.subqueries.contains(expr) || self.compared.contains(expr)) =>
+                {
+                    self.subqueries.push(expr.clone());
                 }
                 _ => {}
             }
