@@ -57,7 +57,8 @@ fn is_simple(expr: &Expr) -> bool {
         Expr::AggregateFunction(call) => {
             call.params.filter.is_none()
                 && call.params.order_by.is_empty()
-                && call.params.args.iter().all(is_simple)
+                // Names within an expression go.
+                && call.params.args.iter().all(|arg| !matches!(arg, Expr::Alias(_)) && is_simple(arg))
                 && call.func.simplify().is_none()
         }
         other => is_column(other),
