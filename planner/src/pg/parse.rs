@@ -164,10 +164,6 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
         like::mark(&mut tokens);
     }
     let kind = match utility(&words) {
-        // What this one makes is there anyway.
-        Some(Utility::Unsupported("CREATE EXTENSION")) if names(&tokens, "pg_stat_statements") => {
-            Kind::Utility(Utility::Nothing("CREATE EXTENSION"))
-        }
         Some(utility) => Kind::Utility(utility),
         None => {
             let mut parser = Parser::new(&DIALECT)
@@ -522,11 +518,8 @@ fn utility(words: &[String]) -> Option<Utility> {
         ("REINDEX", _) => Utility::Nothing("REINDEX"),
         ("CLUSTER", _) => Utility::Nothing("CLUSTER"),
         ("DISCARD", _) => Utility::Discard,
-        ("CREATE", "TRIGGER" | "EXTENSION" | "RULE") => Utility::Unsupported(match word(1) {
-            "TRIGGER" => "CREATE TRIGGER",
-            "EXTENSION" => "CREATE EXTENSION",
-            _ => "CREATE RULE",
-        }),
+        ("CREATE", "TRIGGER") => Utility::Unsupported("CREATE TRIGGER"),
+        ("CREATE", "RULE") => Utility::Unsupported("CREATE RULE"),
         ("PREPARE", "TRANSACTION") => Utility::Unsupported("PREPARE TRANSACTION"),
         _ => return None,
     })

@@ -214,6 +214,8 @@ pub struct FunctionOptions {
     pub settings: Vec<(String, String)>,
     /// What its body names was looked up when it was made: `RETURN`, and `BEGIN ATOMIC`.
     pub bound: bool,
+    /// The extension that it is of.
+    pub extension: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

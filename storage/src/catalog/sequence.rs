@@ -70,6 +70,10 @@ pub(crate) type CounterId = (u32, u64);
 pub(crate) struct SequenceLog {
     pending: Mutex<BTreeMap<CounterId, (i64, bool)>>,
     written: Mutex<SequencesWritten>,
+    /// How many values were ever pending.
+    noted: AtomicU64,
+    /// How many of them are durable: who finds its own among them waits for nobody.
+    settled: AtomicU64,
     generations: AtomicU64,
     store: OnceLock<Weak<Store>>,
 }
@@ -105,7 +109,20 @@ impl SequencesWritten {
 
 impl SequenceLog {
     fn note(&self, id: CounterId, value: i64, is_called: bool) {
-        self.pending.lock().insert(id, (value, is_called));
+        let mut pending = self.pending.lock();
+        pending.insert(id, (value, is_called));
+        self.noted.fetch_add(1, Ordering::Release);
+    }
+
+    /// How many values were pending until now where some of them may not be durable.
+    pub(crate) fn unsettled(&self) -> Option<u64> {
+        let noted = self.noted.load(Ordering::Acquire);
+        (self.settled.load(Ordering::Acquire) < noted).then_some(noted)
+    }
+
+    /// The first `noted` values that were pending are durable.
+    pub(crate) fn settle(&self, noted: u64) {
+        self.settled.fetch_max(noted, Ordering::Release);
     }
 
     /// What is to be written.

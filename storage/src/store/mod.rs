@@ -221,13 +221,18 @@ impl Store {
 
     /// Makes the values durable that sequences gave: those of counters that are not committed become so with their commit.
     pub fn settle(&self) -> Result<()> {
+        let Some(noted) = self.sequences.unsettled() else {
+            return Ok(());
+        };
         let position = {
             let mut written = self.sequences.writing();
             self.write_sequences(&mut written)?;
             written.position
         };
         // Others may have written what was given here, and not be done.
-        position.map_or(Ok(()), |position| self.log.sync(position))
+        position.map_or(Ok(()), |position| self.log.sync(position))?;
+        self.sequences.settle(noted);
+        Ok(())
     }
 
     /// Returns when all up to `position` is durable.

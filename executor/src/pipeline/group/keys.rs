@@ -9,7 +9,7 @@ use super::super::flow::{Flow, codes, is_unique};
 use super::super::fragment::Fragment;
 use super::super::passes::{ScanColumn, Stage};
 use crate::aggregate::GroupSpec;
-use crate::codegen::{Translated, c_number, c_type};
+use crate::codegen::{Range, Translated, c_number, c_type};
 
 /// What the keys of numerics are where the CPU groups by them.
 const NUMERIC_KEY: DataType = DataType::Binary;
@@ -33,6 +33,25 @@ pub struct Coded {
     pub equals: Option<ScanColumn>,
     /// Of a key whose values are those of a pass: C++ of the first, and how many there are.
     pub pass: Option<(String, u64)>,
+}
+
+impl Coded {
+    /// A word of 64 bits that is the value's own.
+    fn new(word: String, (low, high): Range, null: Option<String>, data_type: DataType) -> Self {
+        Self {
+            word,
+            above: None,
+            low,
+            high,
+            null,
+            data_type,
+            of_numeric: false,
+            texts: None,
+            text: None,
+            equals: None,
+            pass: None,
+        }
+    }
 }
 
 /// A text of a table's column as a key.
@@ -97,18 +116,10 @@ pub fn keys(
             if codes(&given).is_some() {
                 let code = flow.translator.code_of(*index)?.ok_or("a code that is not there")?;
                 let count = codes(&given).unwrap_or_default();
+                let word = format!("(i64){}", code.code);
                 keys.push(Coded {
-                    word: format!("(i64){}", code.code),
-                    low: 0,
-                    high: count as i128 - 1,
-                    null: code.null,
-                    data_type: given.data_type.clone(),
                     texts: given.texts.clone(),
-                    text: None,
-                    equals: None,
-                    pass: None,
-                    above: None,
-                    of_numeric: false,
+                    ..Coded::new(word, (0, count as i128 - 1), code.null, given.data_type.clone())
                 });
                 continue;
             }
@@ -133,18 +144,10 @@ pub fn keys(
                 .translator
                 .define("u32", given.load, None, DataType::UInt32, None)
                 .value;
+            let range = (0, (texts.len() as i128 - 1).max(0));
             keys.push(Coded {
-                word: format!("(i64){code}"),
-                low: 0,
-                high: (texts.len() as i128 - 1).max(0),
-                null: given.null,
-                data_type: given.data_type,
                 texts: Some(texts),
-                text: None,
-                equals: None,
-                pass: None,
-                above: None,
-                of_numeric: false,
+                ..Coded::new(format!("(i64){code}"), range, given.null, given.data_type)
             });
             continue;
         }
@@ -160,19 +163,8 @@ pub fn keys(
         // A short text fits a word; where a row has a longer one, the CPU does the work.
         let is_computed = known.as_ref().is_none_or(|(_, col)| col.position.is_none());
         if value.data_type == DataType::Utf8View && is_computed {
-            keys.push(Coded {
-                word: format!("(i64)text_word(p, {})", value.value),
-                low: 0,
-                high: 8 << 56,
-                null: value.null,
-                data_type: value.data_type,
-                texts: None,
-                text: None,
-                equals: None,
-                pass: None,
-                above: None,
-                of_numeric: false,
-            });
+            let word = format!("(i64)text_word(p, {})", value.value);
+            keys.push(Coded::new(word, (0, 8 << 56), value.null, value.data_type));
             continue;
         }
         if value.data_type == DataType::Utf8View
@@ -194,30 +186,23 @@ pub fn keys(
                 }
                 None => name,
             };
+            let word = format!("(i64)text_hash({text})");
+            let range = (i64::MIN.into(), i64::MAX.into());
             keys.push(Coded {
-                word: format!("(i64)text_hash({text})"),
-                low: i64::MIN.into(),
-                high: i64::MAX.into(),
-                null: value.null,
-                data_type: value.data_type,
-                texts: None,
                 text: Some(Whole {
                     value: text,
                     position,
                     scan,
                     column: own,
                 }),
-                equals: None,
-                pass: None,
-                above: None,
-                of_numeric: false,
+                ..Coded::new(word, range, value.null, value.data_type)
             });
             continue;
         }
         let passes = fragment
             .passes()
             .filter(|passes| flow.stage == Stage::Pass && passes.has(equals));
-        let (word, above, (low, high)) = match (flow.word(&value), value.range) {
+        let (word, above, range) = match (flow.word(&value), value.range) {
             (Err(_), Some(range)) if passes.is_none() => {
                 let own = &value.value;
                 let above = format!("(u64)((u128)(i128){own} >> 64)");
@@ -230,17 +215,11 @@ pub fn keys(
         };
         let pass = passes.map(|passes| (flow.pass_bounds().0, passes.length));
         keys.push(Coded {
-            word,
-            low,
-            high,
-            null: value.null,
-            data_type: value.data_type,
-            texts: None,
-            text: None,
             equals,
             pass,
             above,
             of_numeric,
+            ..Coded::new(word, range, value.null, value.data_type)
         });
     }
     Ok((keys, late))

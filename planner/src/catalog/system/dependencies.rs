@@ -8,6 +8,7 @@ use super::relations::{Column, columns, relations};
 use super::rows::{Row, row};
 use super::types;
 use crate::catalog::bind::{Binder, named_sequence};
+use crate::catalog::extensions::installed;
 use crate::pg::parse::{parse, parse_expression, parse_query};
 use crate::pg::statement::Kind;
 use datafusion::arrow::datatypes::Schema;
@@ -101,6 +102,12 @@ pub(super) fn rows(binder: &Binder) -> Vec<Row> {
                 }
             }
             _ => {}
+        }
+    }
+    for extension in installed(&binder.snapshot) {
+        let Some(first) = extension.first() else { continue };
+        for (_, of) in &extension.functions {
+            depends(("pg_proc", of.oid, 0), ("pg_extension", first.oid, 0), "e");
         }
     }
     for relation in relations(binder) {

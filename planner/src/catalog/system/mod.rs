@@ -11,6 +11,7 @@ mod data_types;
 mod dependencies;
 mod dialect_rewrite;
 mod encodings;
+mod extensions;
 mod foreign_keys;
 mod functions;
 mod information;

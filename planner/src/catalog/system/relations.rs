@@ -6,8 +6,8 @@ use super::rows::{self, Row, row};
 use super::shown_text::shown_text;
 use super::{DATABASE_OID, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID};
 use super::{
-    activity, checks, connection_rules, dependencies, encodings, foreign_keys, locks, names, on_device, open,
-    operator_classes, partitions, procs, rights, settings, texts, types, usage, zones,
+    activity, checks, connection_rules, dependencies, encodings, extensions, foreign_keys, locks, names, on_device,
+    open, operator_classes, partitions, procs, rights, settings, texts, types, usage, zones,
 };
 use crate::catalog::bind::Binder;
 use crate::pg::collations;
@@ -58,6 +58,7 @@ pub(super) fn rows(binder: &Binder, name: &str) -> Option<Vec<Row>> {
         "pg_enum" => types::labels(binder),
         "pg_range" => types::of_ranges(binder),
         "pg_proc" => procs::rows(binder),
+        "pg_extension" => extensions::rows(binder),
         "pg_shdescription" => shared_descriptions(binder),
         _ => return None,
     })
@@ -136,6 +137,8 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
         "pg_stat_statements_info" => (activity::INFO, activity::info(binder)),
         "pg_hba_file_rules" => (connection_rules::COLUMNS, connection_rules::rows(binder)),
         locks::NAME => (locks::COLUMNS, locks::rows(binder)),
+        "pg_available_extensions" => (extensions::AVAILABLE_COLUMNS, extensions::available(binder)),
+        "pg_available_extension_versions" => (extensions::VERSION_COLUMNS, extensions::versions(binder)),
         "pg_timezone_names" => (ZONE_COLUMNS, zones::names(binder)),
         "pg_timezone_abbrevs" => (&ZONE_COLUMNS[1..], zones::abbreviations(binder)),
         // What PostgreSQL ships of these is not told.
@@ -297,7 +300,10 @@ fn descriptions(binder: &Binder) -> Vec<Row> {
             "description": text,
         }
     };
-    own.map(comment).chain(checks::descriptions(binder)).collect()
+    let others = checks::descriptions(binder)
+        .into_iter()
+        .chain(extensions::descriptions(binder));
+    own.map(comment).chain(others).collect()
 }
 
 fn shared_descriptions(binder: &Binder) -> Vec<Row> {

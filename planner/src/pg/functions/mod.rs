@@ -10,6 +10,7 @@ mod backends;
 pub(crate) mod bits;
 pub(crate) mod common;
 pub(crate) mod constant;
+mod crypto;
 pub(crate) mod datetime;
 pub(crate) mod each_row;
 pub(crate) mod enums;
@@ -73,6 +74,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     for function in misc::functions()
         .into_iter()
         .chain(datetime::functions())
+        .chain(crypto::functions())
         .chain(rounding::functions())
         .chain(window::functions())
         .chain(ordered_set::functions())

@@ -57,14 +57,20 @@ fn in_select(select: &mut Select, order_by: &mut Option<OrderBy>) {
         named.calls(key);
     }
     for (from, to) in named.exchanged() {
-        let mut exchange = exchange(&from, &to);
-        for item in &mut select.projection {
-            change_inner_first(item, &mut exchange);
-        }
-        change_inner_first(&mut select.group_by, &mut exchange);
-        change_inner_first(&mut select.having, &mut exchange);
-        change_inner_first(order_by, &mut exchange);
+        exchange_all(select, order_by, &from, &to);
     }
+}
+
+/// Exchanges an expression wherever a query may compute it of groups or windows, with its ORDER BY.
+pub(super) fn exchange_all(select: &mut Select, order_by: &mut Option<OrderBy>, from: &Expr, to: &Expr) {
+    let mut exchange = exchange(from, to);
+    for item in &mut select.projection {
+        change_inner_first(item, &mut exchange);
+    }
+    change_inner_first(&mut select.named_window, &mut exchange);
+    change_inner_first(&mut select.group_by, &mut exchange);
+    change_inner_first(&mut select.having, &mut exchange);
+    change_inner_first(order_by, &mut exchange);
 }
 
 pub(super) fn item(item: &SelectItem) -> Option<&Expr> {
@@ -337,7 +343,7 @@ pub(crate) fn arguments(function: &Function) -> impl Iterator<Item = &Expr> {
 }
 
 /// Puts one expression in the place of another, outside of subqueries.
-pub(super) fn exchange<'a>(from: &'a Expr, to: &'a Expr) -> impl FnMut(&mut Expr, bool) + 'a {
+fn exchange<'a>(from: &'a Expr, to: &'a Expr) -> impl FnMut(&mut Expr, bool) + 'a {
     move |expr, within| {
         if !within && unnested(expr) == *from {
             *expr = to.clone();

@@ -2,9 +2,9 @@
 //! column, EXISTS or its operand: two of them would have one name, or one and a column that goes with the groups. Each gets a
 //! name of its own by as many `coalesce` around it as its place among them says, which changes no value.
 
-use super::apart::{coalesced, exchange, is_called, item, sort_keys};
+use super::apart::{coalesced, exchange_all, is_called, item, sort_keys};
 use super::said::groups;
-use crate::pg::walk::{Visit, change_inner_first, expressions};
+use crate::pg::walk::{Visit, expressions};
 use datafusion::sql::sqlparser::ast::{Expr, OrderBy, Select};
 use std::ops::ControlFlow;
 
@@ -22,15 +22,7 @@ pub(super) fn in_select(select: &mut Select, order_by: &mut Option<OrderBy>) {
         });
     }
     for (at, from) in found.subqueries.iter().enumerate() {
-        let to = coalesced(from, at + 1);
-        let mut exchange = exchange(from, &to);
-        for item in &mut select.projection {
-            change_inner_first(item, &mut exchange);
-        }
-        change_inner_first(&mut select.named_window, &mut exchange);
-        change_inner_first(&mut select.group_by, &mut exchange);
-        change_inner_first(&mut select.having, &mut exchange);
-        change_inner_first(order_by, &mut exchange);
+        exchange_all(select, order_by, from, &coalesced(from, at + 1));
     }
 }
 

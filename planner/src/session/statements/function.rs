@@ -15,7 +15,7 @@ use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{DataType, Expr, ObjectName, Statement};
 use std::sync::Arc;
 use tenon_storage::{
-    Function, FunctionArgument, FunctionOptions, FunctionParameter, FunctionResult, Object, ObjectKey,
+    DatabaseState, Function, FunctionArgument, FunctionOptions, FunctionParameter, FunctionResult, Object, ObjectKey,
 };
 
 pub(super) fn create(session: &mut Session, declared: &CreateFunction) -> Result<Outcome> {
@@ -69,6 +69,7 @@ pub(super) fn create(session: &mut Session, declared: &CreateFunction) -> Result
         check_body(body, &returns)?;
     }
     options.bound = declared.bound;
+    options.extension = declared.extension.clone();
     let body = match declared.bound {
         true => function_bodies::bound(session, body)?,
         false => body.clone(),
@@ -321,6 +322,20 @@ pub(super) fn drop_one(session: &mut Session, key: &ObjectKey, cascade: bool) ->
     Ok(())
 }
 
+/// A function of an extension goes with it alone.
+fn check_not_of_extension(state_now: &DatabaseState, key: &ObjectKey) -> Result<()> {
+    match state_now.objects().get(key) {
+        Some(Object::Function(own)) if own.options.extension.is_some() => {
+            let name = own.options.extension.as_deref().unwrap_or_default();
+            let function = text_dependents::function_of(key);
+            let message = format!("cannot drop {function} because extension {name} requires it");
+            Err(SqlError::new(state::DEPENDENT_OBJECTS_STILL_EXIST, message)
+                .hint(format!("You can drop extension {name} instead.")))
+        }
+        _ => Ok(()),
+    }
+}
+
 pub(super) fn drop_all(
     session: &mut Session,
     names: &[(ObjectName, Option<Vec<String>>)],
@@ -350,6 +365,7 @@ pub(super) fn drop_all(
                     // Errors name it as the statement does.
                     rights(session, &state_now).check_owner_of(thing.oid, thing.word, &parts(name).join("."))?;
                 }
+                check_not_of_extension(&state_now, only)?;
                 drop_one(session, only, cascade)?;
             }
             [] => {

@@ -22,6 +22,7 @@ mod domain;
 mod drop;
 mod enums;
 mod explain;
+mod extension;
 mod for_update;
 mod function;
 mod function_alter;
@@ -318,6 +319,7 @@ async fn define(session: &mut Session, definition: &Definition) -> Result<Outcom
         Definition::DropAbsent(drop) => drop_absent(session, drop),
         Definition::Lock(asked) => table_locks::run(session, asked).await,
         Definition::Role { tag, change } => role::change(session, change, tag),
+        Definition::Extension(change) => extension::change(session, change),
         Definition::Grant(statement) => grant::run(session, statement),
         Definition::DefaultRights(statement) => grant::defaults(session, statement),
         Definition::OwnerTo { tag, of, to } => owner::change(session, tag, of, to),

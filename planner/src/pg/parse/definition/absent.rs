@@ -1,4 +1,4 @@
-//! DROP of what no database here ever has: triggers, rules, extensions and others. With IF EXISTS it is a notice,
+//! DROP of what no database here ever has: triggers, rules and others. With IF EXISTS it is a notice,
 //! without it PostgreSQL's error for an object that is not there.
 
 use super::{Definition, take_words};
@@ -20,7 +20,7 @@ pub(crate) struct DropAbsent {
 }
 
 /// The words after DROP, and what errors call it.
-const KINDS: [(&[&str], &str); 21] = [
+const KINDS: [(&[&str], &str); 20] = [
     (&["user", "mapping"], "user mapping"),
     (&["collation"], "collation"),
     (&["conversion"], "conversion"),
@@ -28,7 +28,6 @@ const KINDS: [(&[&str], &str); 21] = [
     (&["text", "search", "dictionary"], "text search dictionary"),
     (&["text", "search", "template"], "text search template"),
     (&["text", "search", "configuration"], "text search configuration"),
-    (&["extension"], "extension"),
     (&["aggregate"], "aggregate"),
     (&["operator", "class"], "operator class"),
     (&["operator", "family"], "operator family"),

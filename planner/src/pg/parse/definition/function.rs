@@ -25,6 +25,8 @@ pub(crate) struct CreateFunction {
     /// All as they are declared, OUT arguments and columns of the result among them.
     pub parameters: Vec<FunctionParameter>,
     pub options: FunctionChanges,
+    /// The extension that it is made for.
+    pub extension: Option<String>,
 }
 
 /// What CREATE or ALTER says of a function beside what it computes; None: nothing.
@@ -74,6 +76,7 @@ impl CreateFunction {
             bound: false,
             parameters: Vec::new(),
             options: FunctionChanges::default(),
+            extension: None,
         }
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod absent;
 pub(crate) mod alter;
 pub(crate) mod comment;
 pub(crate) mod domain;
+mod extension;
 pub(crate) mod function;
 pub(crate) mod grant;
 pub(crate) mod partition;
@@ -16,6 +17,7 @@ pub(crate) use absent::DropAbsent;
 pub(crate) use alter::{Action, Alter, AlterKind, ColumnChange, Triggers};
 pub(crate) use comment::{Comment, Commented};
 pub(crate) use domain::{CreateDomain, DomainAction};
+pub(crate) use extension::ExtensionChange;
 pub(crate) use function::{CreateFunction, FunctionChange, FunctionChanges};
 pub(crate) use partition::PartitionChange;
 pub(crate) use role::{RoleChange, RoleName, RoleOptions};
@@ -109,6 +111,7 @@ pub(crate) enum Definition {
         tag: String,
         change: RoleChange,
     },
+    Extension(ExtensionChange),
     Grant(Box<grant::Grant>),
     DefaultRights(Box<grant::DefaultRights>),
     OwnerTo {
@@ -135,7 +138,7 @@ pub(crate) fn knows(words: &[String]) -> bool {
     match (word(0), word(1)) {
         ("CREATE", "SEQUENCE") | ("CREATE" | "ALTER" | "DROP", "TYPE") => true,
         ("CREATE" | "ALTER" | "DROP", "DOMAIN") | ("CREATE" | "DROP", "FUNCTION" | "PROCEDURE") => true,
-        ("DO", _) => true,
+        ("DO", _) | ("CREATE" | "ALTER" | "DROP", "EXTENSION") => true,
         ("CREATE", "OR") => matches!(word(3), "FUNCTION" | "PROCEDURE"),
         ("CREATE", "TEMP" | "TEMPORARY" | "UNLOGGED") => word(2) == "SEQUENCE",
         ("ALTER", "SEQUENCE" | "TABLE" | "VIEW" | "INDEX" | "MATERIALIZED") => true,
@@ -165,6 +168,9 @@ pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Definition, ParserError> 
         if take_words(parser, words) {
             return function::create(parser, or_replace, is_procedure);
         }
+    }
+    if is_word_at(parser, 1, "extension") {
+        return extension::parse(parser);
     }
     if take_words(parser, &["do"]) {
         return function::anonymous(parser);

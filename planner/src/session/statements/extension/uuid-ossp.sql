@@ -1,0 +1,10 @@
+CREATE FUNCTION uuid_nil() RETURNS uuid LANGUAGE sql IMMUTABLE STRICT AS 'SELECT ''00000000-0000-0000-0000-000000000000''::uuid';
+CREATE FUNCTION uuid_ns_dns() RETURNS uuid LANGUAGE sql IMMUTABLE STRICT AS 'SELECT ''6ba7b810-9dad-11d1-80b4-00c04fd430c8''::uuid';
+CREATE FUNCTION uuid_ns_url() RETURNS uuid LANGUAGE sql IMMUTABLE STRICT AS 'SELECT ''6ba7b811-9dad-11d1-80b4-00c04fd430c8''::uuid';
+CREATE FUNCTION uuid_ns_oid() RETURNS uuid LANGUAGE sql IMMUTABLE STRICT AS 'SELECT ''6ba7b812-9dad-11d1-80b4-00c04fd430c8''::uuid';
+CREATE FUNCTION uuid_ns_x500() RETURNS uuid LANGUAGE sql IMMUTABLE STRICT AS 'SELECT ''6ba7b814-9dad-11d1-80b4-00c04fd430c8''::uuid';
+CREATE FUNCTION uuid_generate_v1() RETURNS uuid LANGUAGE sql VOLATILE STRICT AS 'SELECT tenon_uuid_v1()';
+CREATE FUNCTION uuid_generate_v1mc() RETURNS uuid LANGUAGE sql VOLATILE STRICT AS 'SELECT tenon_uuid_v1()';
+CREATE FUNCTION uuid_generate_v3(namespace uuid, name text) RETURNS uuid LANGUAGE sql IMMUTABLE STRICT AS 'SELECT tenon_uuid_v3(namespace, name)';
+CREATE FUNCTION uuid_generate_v4() RETURNS uuid LANGUAGE sql VOLATILE STRICT AS 'SELECT gen_random_uuid()';
+CREATE FUNCTION uuid_generate_v5(namespace uuid, name text) RETURNS uuid LANGUAGE sql IMMUTABLE STRICT AS 'SELECT tenon_uuid_v5(namespace, name)';
