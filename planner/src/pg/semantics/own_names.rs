@@ -81,9 +81,10 @@ fn in_expression(mut expr: Expr, names: &AliasGenerator) -> Result<Transformed<E
 /// Whether the expression that gives a plan's first column reads one of that column's own name, and says of no relation.
 fn is_called_by_name_alone(plan: &LogicalPlan) -> Result<bool> {
     let name = plan.schema().field(0).name();
-    let value = plan.head_output_expr()?;
-    let alone = |column: &&Column| column.relation.is_none() && column.name == *name;
-    Ok(value.is_some_and(|value| value.column_refs().iter().any(|column| alone(column))))
+    Ok(plan.head_output_expr()?.is_some_and(|value| {
+        let mut read = value.column_refs().into_iter();
+        read.any(|column| column.relation.is_none() && column.name == *name)
+    }))
 }
 
 /// A subquery's plan with names of their own for what its correlated conditions read.

@@ -14,28 +14,26 @@ pub(crate) fn text(members: Members) -> String {
 fn element(name: &str, value: &Item, indent: usize, out: &mut String) {
     let name = tag(name);
     let margin = "  ".repeat(indent);
-    match value {
-        Item::Text(text) => out.push_str(&format!("{margin}<{name}>{}</{name}>\n", escaped(text))),
-        Item::Bare(text) => out.push_str(&format!("{margin}<{name}>{text}</{name}>\n")),
-        Item::Array(_) | Item::Object(_) => {
-            out.push_str(&format!("{margin}<{name}>\n"));
-            match value {
-                Item::Object(members) => members
-                    .iter()
-                    .for_each(|(name, value)| element(name, value, indent + 1, out)),
-                Item::Array(items) => items.iter().for_each(|item| {
-                    let own = if matches!(item, Item::Object(_)) {
-                        "Plan"
-                    } else {
-                        "Item"
-                    };
-                    element(own, item, indent + 1, out);
-                }),
-                Item::Text(_) | Item::Bare(_) => {}
-            }
-            out.push_str(&format!("{margin}</{name}>\n"));
+    let within: Vec<(&str, &Item)> = match value {
+        Item::Text(text) => return out.push_str(&format!("{margin}<{name}>{}</{name}>\n", escaped(text))),
+        Item::Bare(text) => return out.push_str(&format!("{margin}<{name}>{text}</{name}>\n")),
+        Item::Object(members) => members.iter().map(|(name, value)| (name.as_str(), value)).collect(),
+        Item::Array(items) => {
+            let of = |item: &Item| {
+                if matches!(item, Item::Object(_)) {
+                    "Plan"
+                } else {
+                    "Item"
+                }
+            };
+            items.iter().map(|item| (of(item), item)).collect()
         }
+    };
+    out.push_str(&format!("{margin}<{name}>\n"));
+    for (name, value) in within {
+        element(name, value, indent + 1, out);
     }
+    out.push_str(&format!("{margin}</{name}>\n"));
 }
 
 fn tag(name: &str) -> String {

@@ -10,7 +10,7 @@ pub(crate) fn text(members: Members) -> String {
 }
 
 /// `begun`: the first member stands on the line that has been begun.
-fn write(members: &Members, indent: usize, begun: bool, out: &mut String) {
+fn write(members: &[(String, Item)], indent: usize, begun: bool, out: &mut String) {
     for (at, (name, value)) in members.iter().enumerate() {
         if at > 0 || !begun {
             line(indent, out);
