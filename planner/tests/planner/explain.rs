@@ -47,6 +47,31 @@ fn json(c: &mut Client, sql: &str) -> serde_json::Value {
 }
 
 #[test]
+fn documents_are_laid_out_as_postgresql_does() {
+    let mut c = tables();
+    let sql = "SELECT name FROM dim WHERE name < 'a&b' ORDER BY name";
+    let mut shown = |format: &str| c.run(&format!("EXPLAIN (COSTS OFF, VERBOSE, SUMMARY, FORMAT {format}) {sql}"));
+    let yaml = shown("YAML").join("\n");
+    let begin = "- Plan: \n    Node Type: \"Sort\"\n    Parallel Aware: false\n";
+    assert!(yaml.starts_with(begin), "{yaml}");
+    let plans = "\n    Plans: \n      - Node Type: \"Seq Scan\"\n        Parent Relationship: \"Outer\"\n";
+    assert!(yaml.contains(plans), "{yaml}");
+    assert!(yaml.contains("\n    Output: \n      - \"name\"\n"), "{yaml}");
+    assert!(yaml.contains("\n  Planning Time: "), "{yaml}");
+    let xml = shown("XML").join("\n");
+    let begin = "<explain xmlns=\"http://www.postgresql.org/2009/explain\">\n  <Query>\n    <Plan>\n      <Node-Type>Sort</Node-Type>\n";
+    assert!(xml.starts_with(begin), "{xml}");
+    let plans = "\n      <Plans>\n        <Plan>\n          <Node-Type>Seq Scan</Node-Type>\n";
+    assert!(xml.contains(plans), "{xml}");
+    assert!(
+        xml.contains("\n      <Output>\n        <Item>name</Item>\n      </Output>\n"),
+        "{xml}"
+    );
+    assert!(xml.contains("a&amp;b"), "{xml}");
+    assert!(xml.ends_with("</Planning-Time>\n  </Query>\n</explain>"), "{xml}");
+}
+
+#[test]
 fn changes_are_carried_out_and_accounted_for() {
     let mut c = tables();
     for (sql, what, rows) in [

@@ -6,7 +6,8 @@
 //! - numbers become integers by rounding, not by cutting: `to_integer`;
 //! - values become text as the wire writes them: `to_text`;
 //! - numbers that get one type get PostgreSQL's, before coercion gives them another: `numeric::unify`;
-//! - references to an enclosing query's row have the types that it got: `outer_types`;
+//! - references to an enclosing query's row have the types that it got: `outer_types`, and name groups' keys where it has
+//!   groups: `ungrouped`;
 //! - a FILTER is tested before the arguments of its aggregate: `filtered`;
 //! - records beside NULL and beside each other: `records`;
 //! - conditions over no columns are computed at once: `constant_conditions`;
@@ -60,6 +61,7 @@ mod subqueries;
 mod times;
 mod to_integer;
 pub(crate) mod to_text;
+mod ungrouped;
 mod unions;
 mod unseen_orders;
 mod volatile_columns;

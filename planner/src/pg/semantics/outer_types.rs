@@ -2,6 +2,7 @@
 //! get other types then (`nullif('a', 'b')`, a union's). What stands beside such a reference is coerced anew.
 
 use super::correlated::{has_lateral, subquery_of};
+use super::ungrouped;
 use crate::pg::errors::to_datafusion;
 use crate::pg::planning;
 use datafusion::common::config::ConfigOptions;
@@ -28,6 +29,7 @@ impl AnalyzerRule for OuterColumnsTakeTypes {
         if !has_references(&plan)? {
             return Ok(plan);
         }
+        ungrouped::refuse(&plan)?;
         // A query's own columns may change by a subquery that changed: each turn settles one more level.
         loop {
             planning::check().map_err(to_datafusion)?;

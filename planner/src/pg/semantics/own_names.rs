@@ -2,7 +2,8 @@
 //!
 //! DataFusion (55.2) makes a join of a correlated subquery under one alias, and finds the columns of the join's condition by
 //! their names alone: of `EXISTS (SELECT * FROM x, y WHERE o.b < y.b)`, where x has a `b` too, it would take that one.
-//! What IN compares gets one too: a conversion of a column there would be called as the same conversion in a condition.
+//! What IN compares gets one too: a conversion of a column there would be called as the same conversion in a condition. So
+//! does a column there that is called by its name alone: DataFusion asks the mark join of IN below OR for it twice.
 
 use super::correlated::subquery_of;
 use datafusion::common::alias::AliasGenerator;
@@ -64,7 +65,26 @@ fn in_expression(mut expr: Expr, names: &AliasGenerator) -> Result<Transformed<E
         within.subquery.subquery = Arc::new(LogicalPlan::Projection(projection));
         return Ok(Transformed::yes(expr));
     }
+    if let Expr::InSubquery(within) = &mut expr
+        && within.subquery.outer_ref_columns.is_empty()
+        && is_called_by_name_alone(&within.subquery.subquery)?
+    {
+        let plan = Arc::unwrap_or_clone(Arc::clone(&within.subquery.subquery));
+        let value = Expr::Column(plan.schema().columns().remove(0));
+        let named = value.alias(names.next("\u{1}value"));
+        within.subquery.subquery = Arc::new(LogicalPlanBuilder::from(plan).project([named])?.build()?);
+        return Ok(Transformed::yes(expr));
+    }
     Ok(Transformed::new_transformed(expr, changed))
+}
+
+/// Whether the expression that gives a plan's first column reads one of that column's own name, and says of no relation.
+fn is_called_by_name_alone(plan: &LogicalPlan) -> Result<bool> {
+    let name = plan.schema().field(0).name();
+    Ok(plan.head_output_expr()?.is_some_and(|value| {
+        let mut read = value.column_refs().into_iter();
+        read.any(|column| column.relation.is_none() && column.name == *name)
+    }))
 }
 
 /// A subquery's plan with names of their own for what its correlated conditions read.

@@ -1,19 +1,23 @@
 //! What EXPLAIN shows: the physical plan in PostgreSQL's words.
 //!
-//! `describe` turns a plan into a tree of `ExplainNode`s; `text` and `json` write it as PostgreSQL's EXPLAIN does, so that
-//! people and explain visualisers can read it. A join shows its probe side first (PostgreSQL's outer input) and its build
+//! `describe` turns a plan into a tree of `ExplainNode`s; `text` writes it as PostgreSQL's EXPLAIN does, and so do `json`, `yaml`
+//! and `xml` the members that `document` makes of it, so that people and explain visualisers can read it. A join shows its probe side first (PostgreSQL's outer input) and its build
 //! side second (the inner one); a hash join's build phase is a `Hash` node of its own.
 
 mod actual;
 mod cost;
 mod describe;
+mod document;
 mod expr;
 mod foreign;
 pub(crate) mod json;
 pub(crate) mod text;
+pub(crate) mod xml;
+pub(crate) mod yaml;
 
 pub(crate) use actual::Actual;
 pub(crate) use describe::describe;
+pub(crate) use document::document;
 
 /// One node of the plan.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +26,7 @@ pub(crate) struct ExplainNode {
     pub kind: String,
     /// What text shows instead: `Hash Left Join`, `Seq Scan on orders`.
     pub title: String,
-    /// What `title` says beyond `kind`, as JSON's members.
+    /// What `title` says beyond `kind`, as a document's members.
     pub identity: Vec<(&'static str, Value)>,
     /// Conditions, keys, filters.
     pub properties: Vec<(String, Value)>,

@@ -12,7 +12,6 @@ use super::{
 use crate::catalog::bind::Target;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::definition::{ColumnChange, SequenceOptions};
-use crate::pg::rewrite::any_bits;
 use crate::session::Session;
 use crate::session::run;
 use datafusion::sql::sqlparser::ast::{
@@ -292,7 +291,7 @@ async fn retype(
         let places = ("transform expression", "transform expressions");
         defaults::refuse_sets(using, places.0, places.1)?;
     } else {
-        let given = own.sql_type.data_type();
+        let given = own.sql_type.field("", true);
         let cannot = |_| {
             let message = format!(
                 "column \"{}\" cannot be cast automatically to type {}",
@@ -310,30 +309,28 @@ async fn retype(
             return Err(cannot(SqlError::internal("")));
         }
     }
-    let cast = Expr::Cast {
-        kind: CastKind::DoubleColon,
-        expr: Box::new(
-            using
-                .cloned()
-                .unwrap_or_else(|| Expr::Identifier(Ident::with_quote('"', &own.name))),
-        ),
-        // What is assigned is not cut: the row's writer checks lengths.
-        data_type: match wanted {
-            SqlType::VarcharOf(_) | SqlType::CharOf(_) if using.is_none() => DataType::Text,
-            of if of.is_bits() && using.is_none() => any_bits(),
-            _ => data_type.clone(),
-        },
-        format: None,
-        array: false,
-    };
     let name = own.name.clone();
+    let as_it_was = Expr::Identifier(Ident::with_quote('"', &name));
+    let item = match wanted {
+        SqlType::Array(of) => of.element(),
+        of => of,
+    };
+    let value = match using {
+        Some(using) => Expr::Nested(Box::new(using.clone())),
+        // What is assigned is not cut: the row's writer checks lengths.
+        None if item.is_bits() || matches!(item, SqlType::VarcharOf(_) | SqlType::CharOf(_)) => as_it_was,
+        None => Expr::Cast {
+            kind: CastKind::DoubleColon,
+            expr: Box::new(as_it_was),
+            data_type: data_type.clone(),
+            format: None,
+            array: false,
+        },
+    };
     rewrite(session, place, columns, |_, definition, at| {
         let own = &definition.columns[at];
         Ok(match own.name == name {
-            true if own.generated != Some(Generated::Stored) => match using {
-                Some(using) => Expr::Nested(Box::new(using.clone())),
-                None => cast.clone(),
-            },
+            true if own.generated != Some(Generated::Stored) => value.clone(),
             _ => Expr::Identifier(Ident::with_quote('"', &own.name)),
         })
     })

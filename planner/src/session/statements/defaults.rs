@@ -127,8 +127,8 @@ pub(super) fn check(session: &Session, expr: &ast::Expr, column: &ColumnDef) -> 
             _ => error,
         })?;
     check_texts(session, written, column)?;
-    let given = expr.get_type(&DFSchema::empty());
-    let given = given.map_err(|error| from_datafusion(&error))?;
+    let given = expr.to_field(&DFSchema::empty());
+    let (_, given) = given.map_err(|error| from_datafusion(&error))?;
     check_assignable(&given, column).map_err(|error| {
         let message = error
             .message

@@ -43,7 +43,7 @@ pub(super) fn check(binder: &Binder, columns: &[ColumnDef], column: &ColumnDef) 
     if changes(&expr) {
         return wrong("generation expression is not immutable");
     }
-    let given = expr.get_type(&schema).map_err(|error| from_datafusion(&error))?;
+    let (_, given) = expr.to_field(&schema).map_err(|error| from_datafusion(&error))?;
     check_assignable(&given, column)
 }
 

@@ -27,7 +27,7 @@ use crate::session::run;
 use crate::session::{Prepared, Session};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, FieldRef, Schema};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
@@ -377,8 +377,7 @@ fn projected(
     for (at, column) in definition.columns.iter().enumerate() {
         let expr = match targets.iter().position(|target| *target == Some(at)) {
             Some(from) => {
-                let given = plan.schema().field(from).data_type();
-                check_assignable(given, column)?;
+                check_assignable(plan.schema().field(from), column)?;
                 assigned(Expr::Column(columns[from].clone()), column)
             }
             None => defaults::value(binder, definition, column)?,
@@ -506,8 +505,8 @@ fn mixes_enums(given: &DataType, wanted: &DataType) -> bool {
 }
 
 /// 42804 where PostgreSQL has no assignment cast.
-pub(super) fn check_assignable(given: &DataType, column: &ColumnDef) -> Result<()> {
-    let wanted = column.sql_type.data_type();
+pub(super) fn check_assignable(field: &Field, column: &ColumnDef) -> Result<()> {
+    let (given, wanted) = (field.data_type(), column.sql_type.data_type());
     let number = |t: &DataType| t.is_numeric() || *t == NUMERIC;
     let ranges = |of: &DataType| SqlType::range_of(of).and_then(SqlType::ranges);
     let wrong = (*given == DataType::Boolean && number(&wanted))
@@ -519,7 +518,8 @@ pub(super) fn check_assignable(given: &DataType, column: &ColumnDef) -> Result<(
         || is_record(given) != is_record(&wanted) && !given.is_null() && !given.is_string()
         || (*given == BITS) != (wanted == BITS) && !given.is_null() && !given.is_string() && !wanted.is_string()
         // A string of the statement itself has another type.
-        || (*given == DataType::Utf8View && !wanted.is_string());
+        || (*given == DataType::Utf8View && !wanted.is_string())
+        || is_json(Some(column.sql_type)) && !may_be_json(field);
     if let (SqlType::Array(of), depth @ 1..) = (column.sql_type, crate::pg::functions::array::leaf(given).1)
         && depth != of.dimensions()
     {
@@ -532,13 +532,22 @@ pub(super) fn check_assignable(given: &DataType, column: &ColumnDef) -> Result<(
         return Ok(());
     }
     let unknown = if is_record(given) { "record" } else { "unknown" };
-    let from = tenon_storage::SqlType::from_data_type(given).map_or(unknown, |t| t.base_name());
+    let from = SqlType::from_field(field).map_or(unknown, |t| t.base_name());
     let message = format!(
         "column \"{}\" is of type {} but expression is of type {from}",
         column.name,
         column.sql_type.base_name()
     );
     Err(SqlError::new(state::DATATYPE_MISMATCH, message).hint("You will need to rewrite or cast the expression."))
+}
+
+fn is_json(of: Option<SqlType>) -> bool {
+    matches!(of, Some(SqlType::Json | SqlType::Jsonb))
+}
+
+/// Whether a value is json, or what is read as it: NULL, or a string of the statement itself.
+fn may_be_json(field: &Field) -> bool {
+    matches!(field.data_type(), DataType::Null | DataType::Utf8) || is_json(SqlType::from_field(field))
 }
 
 /// An array type of bit strings of any length.

@@ -51,8 +51,9 @@ pub(super) fn plan(
         let Some((of, array)) = given else {
             return Ok(None);
         };
-        check_assignable(array.data_type(), column)?;
-        fields.push(Arc::new(of.field(format!("column{}", at + 1), true)));
+        let field = of.field(format!("column{}", at + 1), true);
+        check_assignable(&field, column)?;
+        fields.push(Arc::new(field));
         arrays.push(array);
     }
     let schema = Arc::new(Schema::new(fields));
@@ -199,7 +200,7 @@ pub(super) fn described(
                     None => return Ok(None),
                 },
             };
-            let given = simple(field, cast).map(|of| check_assignable(&of.data_type(), column));
+            let given = simple(field, cast).map(|of| check_assignable(&of.field("", true), column));
             if !matches!(given, Some(Ok(()))) {
                 return Ok(None);
             }

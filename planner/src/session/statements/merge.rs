@@ -356,7 +356,7 @@ impl Merging {
             let mut from = 3;
             for (number, effect) in self.effects.iter().enumerate() {
                 if let Effect::Update(values) | Effect::Insert(values) = effect {
-                    insert::check_assignable(all.schema.field(from + at).data_type(), column)?;
+                    insert::check_assignable(all.schema.field(from + at), column)?;
                     let value = insert::assigned(exprs[from + at].clone(), column);
                     let chosen = action.clone().eq(lit((number + 1) as i64));
                     whens.push((Box::new(chosen), Box::new(value)));

@@ -321,7 +321,7 @@ impl Upsert<'_> {
         let mut exprs = vec![Expr::Column(columns[0].clone())];
         let given = columns[1..].iter().zip(&plan.schema().fields()[1..]);
         for (own, (column, field)) in definition.columns.iter().zip(given) {
-            insert::check_assignable(field.data_type(), own)?;
+            insert::check_assignable(field, own)?;
             exprs.push(insert::assigned(Expr::Column(column.clone()), own).alias(&own.name));
         }
         let plan = LogicalPlanBuilder::from(plan)

@@ -68,7 +68,7 @@ pub(super) fn split(plan: LogicalPlan, columns: &[Option<&ColumnDef>]) -> Result
         let Some(column) = column else {
             return Ok(cell);
         };
-        check_assignable(&cell.get_type(&empty).map_err(failed)?, column)?;
+        check_assignable(&cell.to_field(&empty).map_err(failed)?.1, column)?;
         Ok::<_, SqlError>(assigned(cell, column))
     };
     let mut cells = values.into_iter().flatten();

@@ -26,8 +26,8 @@ use datafusion::logical_expr::logical_plan::Subquery;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Distinct, Expr, Filter, Join, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
-pub(super) use references::has_lateral;
-use references::{free, substituted};
+use references::substituted;
+pub(super) use references::{free, has_lateral};
 use std::sync::Arc;
 
 #[derive(Debug)]

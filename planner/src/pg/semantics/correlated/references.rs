@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 type Reference = (FieldRef, Column);
 
 /// The references of a plan to rows outside of it.
-pub(super) fn free(plan: &LogicalPlan) -> Result<Vec<Reference>> {
+pub(in crate::pg::semantics) fn free(plan: &LogicalPlan) -> Result<Vec<Reference>> {
     let mut found = Vec::new();
     collect(plan, &mut Vec::new(), &mut found)?;
     Ok(found)

@@ -58,6 +58,17 @@ fn is_in_the_way(expr: &Expr) -> bool {
     }
 }
 
+fn is_value(expr: &Expr) -> bool {
+    matches!(expr, Expr::Exists(_) | Expr::ScalarSubquery(_))
+}
+
+/// Whether an aggregate orders its rows by a subquery, which its state would compute apart from the plan.
+fn orders_by_subquery(expr: &Expr) -> bool {
+    matches!(expr, Expr::AggregateFunction(call) if call.params.order_by.iter().any(|key| {
+        key.expr.exists(|expr| Ok(is_subquery(expr))).unwrap_or(true)
+    }))
+}
+
 fn has(node: &LogicalPlan, wanted: fn(&Expr) -> bool) -> Result<bool> {
     let mut found = false;
     node.apply_expressions(|expr| {
@@ -93,8 +104,9 @@ fn rewrite(node: LogicalPlan, names: &AliasGenerator) -> Result<Transformed<Logi
     .recompute_schema()?;
     let node = match node {
         LogicalPlan::Projection(_) => marked(node, names)?,
+        LogicalPlan::Aggregate(_) if has(&node, orders_by_subquery)? => lifted(node, is_value, names)?,
         LogicalPlan::Aggregate(_) | LogicalPlan::Sort(_) | LogicalPlan::Window(_) if has(&node, is_in_the_way)? => {
-            lifted(node, names)?
+            lifted(node, is_in_the_way, names)?
         }
         LogicalPlan::Join(mut join) if join.join_type == JoinType::Inner => match join.filter.take() {
             Some(filter) => LogicalPlan::Filter(Filter::try_new(filter, Arc::new(LogicalPlan::Join(join)))?),
@@ -131,15 +143,15 @@ fn renamed(alias: &SubqueryAlias) -> Result<LogicalPlan> {
         .build()
 }
 
-/// Computes the subqueries in a node's expressions by a projection below it.
-fn lifted(node: LogicalPlan, names: &AliasGenerator) -> Result<LogicalPlan> {
+/// Computes the subqueries in a node's expressions by a projection below it, those that are wanted there.
+fn lifted(node: LogicalPlan, wanted: fn(&Expr) -> bool, names: &AliasGenerator) -> Result<LogicalPlan> {
     let columns = node.schema().columns();
     let input = node.inputs()[0].clone();
     let mut items: Vec<Expr> = input.schema().columns().into_iter().map(Expr::Column).collect();
     let mut found: Vec<(Expr, Column)> = Vec::new();
     let node = named::map_expressions(node, |expr| {
         expr.transform_down(|expr| {
-            if !is_in_the_way(&expr) {
+            if !wanted(&expr) {
                 return Ok(Transformed::no(expr));
             }
             let known = found.iter().find(|(known, _)| *known == expr);

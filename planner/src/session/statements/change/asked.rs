@@ -354,7 +354,7 @@ pub(super) fn plan(
             Some(at) if at < definition.columns.len() => {
                 let own = &definition.columns[at];
                 if change.what == "UPDATE" {
-                    insert::check_assignable(field.data_type(), own)?;
+                    insert::check_assignable(&field, own)?;
                     insert::assigned(expr, own).alias(&own.name)
                 } else {
                     expr.alias(&own.name)

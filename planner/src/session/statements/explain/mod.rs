@@ -22,16 +22,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const COLUMN: &str = "QUERY PLAN";
-/// `pg_type.oid` of json.
+/// `pg_type.oid`.
 const JSON_OID: u32 = 114;
+const XML_OID: u32 = 142;
 
 fn columns(options: &Options) -> Vec<ColumnDesc> {
     let mut columns = text_rows::columns(&[COLUMN]);
-    if options.format == Format::Json {
-        columns[0].pg_type = PgType {
-            oid: JSON_OID,
-            typmod: -1,
-        };
+    let oid = match options.format {
+        Format::Json => Some(JSON_OID),
+        Format::Xml => Some(XML_OID),
+        Format::Text | Format::Yaml => None,
+    };
+    if let Some(oid) = oid {
+        columns[0].pg_type = PgType { oid, typmod: -1 };
     }
     columns
 }
@@ -117,9 +120,12 @@ pub(super) async fn run(
         planning_ms: options.summary.then_some(milliseconds(planning)),
         execution_ms: (options.summary && options.analyze).then_some(milliseconds(execution)),
     };
+    let document = || explain::document(&node, &shown, &summary);
     let lines = match options.format {
         Format::Text => explain::text::lines(&node, &shown, &summary),
-        Format::Json => vec![explain::json::document(&node, &shown, &summary)],
+        Format::Json => vec![explain::json::text(document())],
+        Format::Yaml => vec![explain::yaml::text(document())],
+        Format::Xml => vec![explain::xml::text(document())],
     };
     let rows = lines.into_iter().map(|line| vec![line]).collect();
     let outcome = text_rows::outcome(&[COLUMN], rows, RowsTag::Plain("EXPLAIN"));

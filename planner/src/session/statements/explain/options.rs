@@ -7,6 +7,8 @@ use datafusion::sql::sqlparser::ast::{self, AnalyzeFormat, AnalyzeFormatKind, Ex
 pub(super) enum Format {
     Text,
     Json,
+    Yaml,
+    Xml,
 }
 
 /// What is asked for, defaults filled in.
@@ -100,9 +102,8 @@ fn named_format(option: &UtilityOption) -> Result<Format> {
     match asked.as_deref().map(|name| name.trim_matches('\'')) {
         Some("json") => Ok(Format::Json),
         Some("text") => Ok(Format::Text),
-        Some(format @ ("xml" | "yaml")) => {
-            Err(SqlError::unsupported(format!("EXPLAIN (FORMAT {format})")).hint("FORMAT TEXT and FORMAT JSON are."))
-        }
+        Some("yaml") => Ok(Format::Yaml),
+        Some("xml") => Ok(Format::Xml),
         other => {
             let message = format!(
                 "unrecognized value for EXPLAIN option \"format\": \"{}\"",
