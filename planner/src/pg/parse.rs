@@ -169,6 +169,9 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
             Kind::Utility(Utility::Nothing("CREATE EXTENSION"))
         }
         Some(utility) => Kind::Utility(utility),
+        None if is_table && from::names_type_of_table(&tokens) => {
+            Kind::Utility(Utility::Unsupported("CREATE TABLE OF a type"))
+        }
         None => {
             let mut parser = Parser::new(&DIALECT)
                 .with_recursion_limit(NESTING_MAX)
@@ -527,6 +530,8 @@ fn utility(words: &[String]) -> Option<Utility> {
             "EXTENSION" => "CREATE EXTENSION",
             _ => "CREATE RULE",
         }),
+        ("CREATE", "STATISTICS") => Utility::Unsupported("CREATE STATISTICS"),
+        ("ALTER", "STATISTICS") => Utility::Unsupported("ALTER STATISTICS"),
         ("PREPARE", "TRANSACTION") => Utility::Unsupported("PREPARE TRANSACTION"),
         _ => return None,
     })

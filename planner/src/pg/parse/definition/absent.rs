@@ -20,7 +20,7 @@ pub(crate) struct DropAbsent {
 }
 
 /// The words after DROP, and what errors call it.
-const KINDS: [(&[&str], &str); 21] = [
+const KINDS: [(&[&str], &str); 22] = [
     (&["user", "mapping"], "user mapping"),
     (&["collation"], "collation"),
     (&["conversion"], "conversion"),
@@ -42,6 +42,7 @@ const KINDS: [(&[&str], &str); 21] = [
     (&["server"], "server"),
     (&["access", "method"], "access method"),
     (&["event", "trigger"], "event trigger"),
+    (&["statistics"], "statistics object"),
 ];
 
 /// Whether the words after DROP name such a kind.

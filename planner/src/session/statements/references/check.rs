@@ -4,6 +4,8 @@ use super::Replaced;
 use super::keys::{self, Form};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::from_arrow;
+use crate::session::Session;
+use crate::session::statements::claims;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::{cast, concat};
 use std::sync::Arc;
@@ -11,8 +13,8 @@ use tenon_storage::Subject;
 use tenon_storage::datetime::shown;
 use tenon_storage::numeric::Numeric;
 use tenon_storage::{
-    DatabaseState, ForeignKey, Index, MemoryBudget, PendingKeys, SEGMENT_ROWS_MAX, Segment, TableDefinition,
-    TableVersion, Transaction,
+    DatabaseState, ForeignKey, Index, MemoryBudget, PendingKeys, RowLocation, SEGMENT_ROWS_MAX, Segment,
+    TableDefinition, TableVersion, Transaction,
 };
 
 /// Rows whose keys are looked up at a time.
@@ -167,6 +169,30 @@ impl Constraint {
             Some(ordered) => told(&self.parent, &index.columns, &ordered),
             None => Ok(None),
         }
+    }
+
+    /// What is wrong where the referencing table has one of these keys; else the transaction is told that they must not come
+    /// there.
+    pub(super) fn referencing(
+        &self,
+        transaction: &mut Transaction,
+        keys: &[ArrayRef],
+        are_gone: bool,
+    ) -> Result<Option<Violation>> {
+        let found = self.in_child(keys)?;
+        let Some(at) = found.is_there.iter().position(|there| *there) else {
+            self.rely_on_absence(transaction, keys)?;
+            return Ok(None);
+        };
+        let row = match told(&self.child, &self.key.columns, &keys::pick(keys, &[at as u32])?)? {
+            Some(key) if are_gone => self.child.locate_in(&self.key.columns, &key, &self.budget)?,
+            _ => Vec::new(),
+        };
+        Ok(Some(Violation {
+            error: self.violated(keys, at, are_gone),
+            child: self.child.clone(),
+            rows: row.into_iter().flatten().collect(),
+        }))
     }
 
     /// Tells the transaction that these keys must not come into the referencing table.
@@ -342,12 +368,38 @@ pub(crate) enum End {
     Transaction,
 }
 
+/// A row references what is not there.
+pub(super) struct Violation {
+    error: SqlError,
+    child: Arc<TableVersion>,
+    /// The row, where the one that it references was taken away.
+    rows: Vec<RowLocation>,
+}
+
+impl Violation {
+    /// Waits for who is changing the row: the keys are to be looked up again then. The error where nobody is.
+    pub(super) async fn wait(self, session: &Session) -> Result<()> {
+        match claims::await_rows(session, &self.child, self.rows).await? {
+            true => Ok(()),
+            false => Err(self.error),
+        }
+    }
+}
+
 /// Decides on the keys that are pending: those of constraints that are not deferred, or at the transaction's end all.
 pub(crate) fn settle(transaction: &mut Transaction, end: End) -> Result<()> {
-    let pending = transaction.take_pending(end == End::Transaction);
+    match violation(transaction, end)? {
+        Some(found) => Err(found.error),
+        None => Ok(()),
+    }
+}
+
+/// The same; where it cannot be decided yet what is wrong, the keys are left pending.
+pub(super) fn violation(transaction: &mut Transaction, end: End) -> Result<Option<Violation>> {
+    let mut left = transaction.take_pending(end == End::Transaction).into_iter();
     let state = transaction.state().clone();
     let budget = transaction.database().budget().clone();
-    for pending in pending {
+    while let Some(pending) = left.next() {
         let Some(child) = state.table_by_oid(pending.table) else {
             continue;
         };
@@ -356,17 +408,20 @@ pub(crate) fn settle(transaction: &mut Transaction, end: End) -> Result<()> {
             continue;
         };
         let constraint = Constraint::of(&state, child, key, &budget)?;
-        let missing = constraint.missing_keys(Some(&mut *transaction), pending.keys)?;
+        let missing = constraint.missing_keys(Some(&mut *transaction), pending.keys.clone())?;
         if missing.first().is_none_or(|keys| keys.is_empty()) {
             continue;
         }
-        constraint.rely_on_absence(transaction, &missing)?;
-        let found = constraint.in_child(&missing)?;
-        if let Some(row) = found.is_there.iter().position(|there| *there) {
-            return Err(constraint.violated(&missing, row, pending.are_gone));
+        if let Some(found) = constraint.referencing(transaction, &missing, pending.are_gone)? {
+            [pending]
+                .into_iter()
+                .chain(left)
+                .for_each(|own| transaction.add_pending(own));
+            return Ok(Some(found));
         }
     }
-    Ok(transaction.check_waiting_keys(end == End::Transaction)?)
+    transaction.check_waiting_keys(end == End::Transaction)?;
+    Ok(None)
 }
 
 /// Checks all rows of the referencing table.
