@@ -203,9 +203,10 @@ async fn rows_that_go() -> Result<()> {
         for block in [false, true] {
             one.batch_execute(&format!(
                 "DROP TABLE IF EXISTS c, p; CREATE TABLE p (id int PRIMARY KEY); CREATE TABLE c (a int REFERENCES p {declared});
-                 INSERT INTO p VALUES (1), (2); INSERT INTO c VALUES (1), (1), (2); BEGIN; DELETE FROM c WHERE a = 1"
+                 INSERT INTO p VALUES (1), (2); INSERT INTO c VALUES (1), (1), (2)"
             ))
             .await?;
+            one.batch_execute("BEGIN; DELETE FROM c WHERE a = 1").await?;
             let sql = match block {
                 true => format!("BEGIN ISOLATION LEVEL {level}; DELETE FROM p WHERE id = 1; COMMIT"),
                 false => "DELETE FROM p WHERE id = 1".into(),

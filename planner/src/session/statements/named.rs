@@ -7,6 +7,7 @@ use crate::pg::errors::{from_arrow, from_datafusion};
 use crate::pg::outcome::Outcome;
 use crate::pg::rewrite::rewrite;
 use crate::pg::statement::{Kind, Statement};
+use crate::pg::types::type_oid;
 use crate::session::run;
 use crate::session::{Prepared, Session};
 use datafusion::arrow::compute::cast;
@@ -30,7 +31,10 @@ pub(super) fn prepare(
     let binder = session.binder();
     let types = types
         .iter()
-        .map(|declared| Ok(binder.sql_type(declared)?.oid()))
+        .map(|declared| match type_oid(&binder.field_of_type(declared)?) {
+            Some(oid) => Ok(oid),
+            None => Ok(binder.sql_type(declared)?.oid()),
+        })
         .collect::<Result<Vec<_>>>()?;
     let statement = outer.with_kind(Kind::Sql(Box::new(inner.clone())));
     let prepared = described(session, statement, &types)?;

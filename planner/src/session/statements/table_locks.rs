@@ -78,10 +78,14 @@ pub(super) async fn for_definition(session: &Session, kind: &Kind) -> Result<()>
     let cascade = cascade_of(kind);
     for (name, mode) in of_definition(kind) {
         // What is wrong with a name is the statement's to say.
-        let found = locked(session, session.binder().names().existing(name).ok().flatten());
-        let Some(table) = found else { continue };
+        let binder = session.binder();
+        let relation = binder.names().existing(name).ok().flatten();
+        let Some(table) = locked(session, relation) else {
+            continue;
+        };
         lock_for_definition(session, &table, mode).await?;
-        if let Some(verb) = verb_of(kind, name) {
+        let verb = verb_of(kind, name).filter(|_| relation.is_some_and(|relation| relation.as_table().is_some()));
+        if let Some(verb) = verb {
             cursor::check_unused(session, verb, &table)?;
         }
         for referenced in released_by(session, kind, name, table.oid()) {
@@ -93,6 +97,9 @@ pub(super) async fn for_definition(session: &Session, kind: &Kind) -> Result<()>
             for (referencing, _) in session.state().references_to(reached[next].oid()) {
                 if reached.iter().all(|known| known.oid() != referencing.oid()) {
                     lock_for_definition(session, &referencing, mode).await?;
+                    if cascade == Cascade::ToAll {
+                        cursor::check_unused(session, "TRUNCATE", &referencing)?;
+                    }
                     reached.push(referencing);
                 }
             }
@@ -106,13 +113,26 @@ pub(super) async fn for_definition(session: &Session, kind: &Kind) -> Result<()>
 fn verb_of(kind: &Kind, name: &ObjectName) -> Option<&'static str> {
     match kind {
         Kind::Definition(definition) => match definition.as_ref() {
-            Definition::Alter(alter) => (alter.name == *name).then_some("ALTER TABLE"),
+            Definition::Alter(alter) => {
+                let changes = |action: &Action| match action {
+                    Action::Known(operation) => !matches!(
+                        operation.as_ref(),
+                        AlterTableOperation::RenameColumn { .. }
+                            | AlterTableOperation::RenameConstraint { .. }
+                            | AlterTableOperation::RenameTable { .. }
+                    ),
+                    Action::SetSchema(_) | Action::Partition(_) => false,
+                    _ => true,
+                };
+                (alter.name == *name && alter.actions.iter().any(changes)).then_some("ALTER TABLE")
+            }
             Definition::Refresh { .. } => Some("REFRESH MATERIALIZED VIEW"),
             _ => None,
         },
         Kind::Sql(tree) => match tree.as_ref() {
             ast::Statement::Drop { .. } => Some("DROP TABLE"),
             ast::Statement::Truncate(_) => Some("TRUNCATE"),
+            ast::Statement::CreateIndex(_) => Some("CREATE INDEX"),
             _ => None,
         },
         _ => None,
@@ -214,7 +234,7 @@ fn of_definition(kind: &Kind) -> Vec<(&ObjectName, TableLock)> {
         },
         Kind::Sql(tree) => match tree.as_ref() {
             ast::Statement::Drop {
-                object_type: ast::ObjectType::Table,
+                object_type: ast::ObjectType::Table | ast::ObjectType::MaterializedView,
                 names,
                 ..
             } => names.iter().map(|name| (name, AccessExclusive)).collect(),

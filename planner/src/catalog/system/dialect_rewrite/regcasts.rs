@@ -218,6 +218,7 @@ fn listed(expr: &Expr) -> Option<Expr> {
 fn show(expr: &mut Expr) {
     match expr {
         Expr::Nested(inner) => show(inner),
+        Expr::Array(array) => array.elem.iter_mut().for_each(show),
         Expr::Function(Function { name, .. }) => {
             let Some(own) = name.0.last().and_then(|part| part.as_ident()).map(fold) else {
                 return;
