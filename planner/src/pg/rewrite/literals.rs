@@ -440,9 +440,6 @@ fn numeric(digits: &str, data_type: DataType) -> Expr {
 /// What the digits of the smallest `int8` alone have become.
 fn is_past_bigints(expr: &Expr) -> bool {
     let digits = "9223372036854775808";
-    if let Expr::Nested(inner) = expr {
-        return is_past_bigints(inner);
-    }
     *expr == numeric(digits, numeric_type(digits))
 }
 

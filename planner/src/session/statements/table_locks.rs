@@ -130,7 +130,6 @@ fn verb_of(kind: &Kind, name: &ObjectName) -> Option<&'static str> {
             _ => None,
         },
         Kind::Sql(tree) => match tree.as_ref() {
-            ast::Statement::Drop { .. } => Some("DROP TABLE"),
             ast::Statement::Truncate(_) => Some("TRUNCATE"),
             ast::Statement::CreateIndex(_) => Some("CREATE INDEX"),
             _ => None,

@@ -2,10 +2,9 @@
 
 use super::Replaced;
 use super::keys::{self, Form};
+use super::settle::Violation;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::from_arrow;
-use crate::session::Session;
-use crate::session::statements::claims;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::{cast, concat};
 use std::sync::Arc;
@@ -13,8 +12,8 @@ use tenon_storage::Subject;
 use tenon_storage::datetime::shown;
 use tenon_storage::numeric::Numeric;
 use tenon_storage::{
-    DatabaseState, ForeignKey, Index, MemoryBudget, PendingKeys, RowLocation, SEGMENT_ROWS_MAX, Segment,
-    TableDefinition, TableVersion, Transaction,
+    DatabaseState, ForeignKey, Index, MemoryBudget, PendingKeys, SEGMENT_ROWS_MAX, Segment, TableDefinition,
+    TableVersion, Transaction,
 };
 
 /// Rows whose keys are looked up at a time.
@@ -112,7 +111,11 @@ impl Constraint {
     }
 
     /// Keys of the referencing table that the referenced one does not have. What was found is told to the transaction.
-    fn missing_keys(&self, transaction: Option<&mut Transaction>, keys: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
+    pub(super) fn missing_keys(
+        &self,
+        transaction: Option<&mut Transaction>,
+        keys: Vec<ArrayRef>,
+    ) -> Result<Vec<ArrayRef>> {
         let missing = |found: &keys::Found| {
             let missing = (0..found.is_there.len()).filter(|row| !found.is_there[*row]);
             missing.map(|row| row as u32).collect::<Vec<_>>()
@@ -359,69 +362,6 @@ fn check(transaction: &mut Transaction, constraint: &Constraint, keys: Vec<Array
         });
     }
     Ok(())
-}
-
-/// What ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    Statement,
-    Transaction,
-}
-
-/// A row references what is not there.
-pub(super) struct Violation {
-    error: SqlError,
-    child: Arc<TableVersion>,
-    /// The row, where the one that it references was taken away.
-    rows: Vec<RowLocation>,
-}
-
-impl Violation {
-    /// Waits for who is changing the row: the keys are to be looked up again then. The error where nobody is.
-    pub(super) async fn wait(self, session: &Session) -> Result<()> {
-        match claims::await_rows(session, &self.child, self.rows).await? {
-            true => Ok(()),
-            false => Err(self.error),
-        }
-    }
-}
-
-/// Decides on the keys that are pending: those of constraints that are not deferred, or at the transaction's end all.
-pub(crate) fn settle(transaction: &mut Transaction, end: End) -> Result<()> {
-    match violation(transaction, end)? {
-        Some(found) => Err(found.error),
-        None => Ok(()),
-    }
-}
-
-/// The same; where it cannot be decided yet what is wrong, the keys are left pending.
-pub(super) fn violation(transaction: &mut Transaction, end: End) -> Result<Option<Violation>> {
-    let mut left = transaction.take_pending(end == End::Transaction).into_iter();
-    let state = transaction.state().clone();
-    let budget = transaction.database().budget().clone();
-    while let Some(pending) = left.next() {
-        let Some(child) = state.table_by_oid(pending.table) else {
-            continue;
-        };
-        let mut own = child.definition().foreign_keys.iter();
-        let Some(key) = own.find(|key| key.oid == pending.constraint) else {
-            continue;
-        };
-        let constraint = Constraint::of(&state, child, key, &budget)?;
-        let missing = constraint.missing_keys(Some(&mut *transaction), pending.keys.clone())?;
-        if missing.first().is_none_or(|keys| keys.is_empty()) {
-            continue;
-        }
-        if let Some(found) = constraint.referencing(transaction, &missing, pending.are_gone)? {
-            [pending]
-                .into_iter()
-                .chain(left)
-                .for_each(|own| transaction.add_pending(own));
-            return Ok(Some(found));
-        }
-    }
-    transaction.check_waiting_keys(end == End::Transaction)?;
-    Ok(None)
 }
 
 /// Checks all rows of the referencing table.

@@ -12,14 +12,15 @@ mod check;
 mod declare;
 mod dependents;
 mod keys;
+mod settle;
 
 pub(super) use actions::follow;
 pub(super) use check::written;
-pub(crate) use check::{End, settle};
 pub(super) use declare::{add, checked_again, deferral, refuse_type, validate_constraint};
 pub(super) use dependents::{
     constraints_on, drop_all, named as depending, release_column, release_index, set_constraints, tables_to_truncate,
 };
+pub(crate) use settle::{End, settle};
 
 use crate::pg::error::Result;
 use crate::session::Session;
@@ -86,7 +87,7 @@ pub(crate) async fn at_end(session: &Session, end: End) -> Result<()> {
     }
     loop {
         let own = transaction.clone();
-        let found = run::aside(&session.engine, async move { check::violation(&mut own.lock(), end) });
+        let found = run::aside(&session.engine, async move { settle::violation(&mut own.lock(), end) });
         match found.await? {
             Some(found) => found.wait(session).await?,
             None => return Ok(()),
