@@ -2,6 +2,7 @@
 //! this one takes away.
 
 use crate::process::{Server, failing, sql_state, value};
+use crate::row_locks::{begin, ends, waits};
 use crate::{seed, trial};
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
@@ -18,6 +19,7 @@ pub fn trials() -> Vec<Trial> {
         trial("foreign_keys::at_random", at_random),
         trial("foreign_keys::copy", copy),
         trial("foreign_keys::partitioned", partitioned),
+        trial("foreign_keys::rows_that_go", rows_that_go),
     ]
 }
 
@@ -180,6 +182,69 @@ async fn partitioned() -> Result<()> {
         ensure!(found == "40001", "{found}");
         one.batch_execute("ROLLBACK").await?;
     }
+    Ok(())
+}
+
+/// A row is taken away while another transaction takes away the only one that references it: that one decides.
+async fn rows_that_go() -> Result<()> {
+    let server = Server::start(&[])?;
+    let one = server.connect().await?;
+    let mut other = server.connect().await?;
+    for (declared, level, end, outcome_of_other) in [
+        ("", "READ COMMITTED", "COMMIT", ""),
+        ("", "READ COMMITTED", "ROLLBACK", "23503"),
+        ("", "REPEATABLE READ", "COMMIT", "40001"),
+        ("", "REPEATABLE READ", "ROLLBACK", "23503"),
+        ("ON DELETE RESTRICT", "READ COMMITTED", "COMMIT", ""),
+        ("ON DELETE RESTRICT", "READ COMMITTED", "ROLLBACK", "23503"),
+        ("DEFERRABLE INITIALLY DEFERRED", "READ COMMITTED", "COMMIT", ""),
+        ("DEFERRABLE INITIALLY DEFERRED", "READ COMMITTED", "ROLLBACK", "23503"),
+    ] {
+        for block in [false, true] {
+            one.batch_execute(&format!(
+                "DROP TABLE IF EXISTS c, p; CREATE TABLE p (id int PRIMARY KEY); CREATE TABLE c (a int REFERENCES p {declared});
+                 INSERT INTO p VALUES (1), (2); INSERT INTO c VALUES (1), (1), (2)"
+            ))
+            .await?;
+            one.batch_execute("BEGIN; DELETE FROM c WHERE a = 1").await?;
+            let sql = match block {
+                true => format!("BEGIN ISOLATION LEVEL {level}; DELETE FROM p WHERE id = 1; COMMIT"),
+                false => "DELETE FROM p WHERE id = 1".into(),
+            };
+            let task = begin(other, &sql);
+            waits(&task)
+                .await
+                .with_context(|| format!("{declared} {level} {sql}"))?;
+            one.batch_execute(end).await?;
+            let (client, done) = ends(task).await?;
+            other = client;
+            let found = done.err().map_or_else(String::new, |error| sql_state(&error));
+            // A statement by itself is run again.
+            let expected = match (block, outcome_of_other) {
+                (false, "40001") => "",
+                (_, expected) => expected,
+            };
+            ensure!(found == expected, "{declared} {level} {end}: {found}");
+            other.batch_execute("ROLLBACK").await?;
+            let left = value(
+                &one,
+                "SELECT (SELECT count(*) FROM p) || ' ' || (SELECT count(*) FROM c)",
+            )
+            .await?;
+            ensure!(
+                left == if end == "COMMIT" {
+                    if expected.is_empty() { "1 1" } else { "2 1" }
+                } else {
+                    "2 3"
+                },
+                "{left}"
+            );
+        }
+    }
+    // A row that nobody is taking away is in the way at once.
+    one.batch_execute("BEGIN; DELETE FROM c WHERE a = 1").await?;
+    ensure!(failing(&other, "DELETE FROM p WHERE id = 2").await? == "23503");
+    one.batch_execute("ROLLBACK").await?;
     Ok(())
 }
 

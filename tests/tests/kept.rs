@@ -26,6 +26,7 @@ pub fn trials() -> Vec<Trial> {
         trial("kept::moved", writes::moved),
         trial("kept::time", parsed::time),
         trial("kept::parsed", parsed::parsed),
+        trial("kept::altered_types", parsed::altered_types),
     ]
 }
 

@@ -429,9 +429,37 @@ async fn definitions() -> Result<()> {
     let task = begin(two, "INSERT INTO t VALUES (1)");
     waits(&task).await?;
     one.batch_execute("COMMIT").await?;
-    let (two, done) = ends(task).await?;
+    let (mut two, done) = ends(task).await?;
     ensure!(done? == 1);
     ensure!(value(&one, "SELECT w FROM t").await? == "7");
+    // A transaction of one snapshot that begins with a definition goes on over what it has waited for; and LOCK TABLE leaves the
+    // snapshot to the statements after it.
+    for (locks, sees) in [("ALTER TABLE t ADD COLUMN u int", "2"), ("LOCK TABLE t", "3")] {
+        one.batch_execute("BEGIN; INSERT INTO t (k) SELECT max(k) + 1 FROM t")
+            .await?;
+        let sql = format!("BEGIN ISOLATION LEVEL REPEATABLE READ; {locks}");
+        let task = begin(two, &sql);
+        waits(&task).await?;
+        one.batch_execute("COMMIT").await?;
+        let (client, done) = ends(task).await?;
+        done?;
+        two = client;
+        ensure!(value(&two, "SELECT count(*) FROM t").await? == sees);
+        two.batch_execute("UPDATE t SET w = w; COMMIT").await?;
+    }
+    // Who drops a table that references another waits for those who change that one.
+    for definition in ["ALTER TABLE child DROP CONSTRAINT child_k_fkey", "DROP TABLE child"] {
+        two.batch_execute("DROP TABLE IF EXISTS child; CREATE TABLE child (k int REFERENCES t)")
+            .await?;
+        one.batch_execute("BEGIN; DELETE FROM t WHERE k = 3; INSERT INTO t VALUES (3)")
+            .await?;
+        let task = begin(two, definition);
+        waits(&task).await.with_context(|| definition.to_string())?;
+        one.batch_execute("COMMIT").await?;
+        let (client, done) = ends(task).await?;
+        done?;
+        two = client;
+    }
     // Keys that are expressions: one transaction after the other adds some.
     one.batch_execute("CREATE TABLE mail (a text, gone bool); CREATE UNIQUE INDEX ON mail (lower(a)) WHERE NOT gone")
         .await?;

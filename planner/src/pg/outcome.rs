@@ -98,6 +98,22 @@ pub struct CopyIn {
     pub binary: bool,
     pub columns: usize,
     pub sink: Box<dyn CopySink>,
+    pub place: CopyPlace,
+}
+
+/// How far a COPY FROM has come, as the context of its errors says it.
+pub struct CopyPlace {
+    pub table: String,
+    pub has_header: bool,
+    pub progress: Arc<CopyProgress>,
+}
+
+impl CopyPlace {
+    /// The line that is read.
+    pub fn context(&self) -> String {
+        let line = self.progress.get().1 + u64::from(self.has_header) + 1;
+        format!("COPY {}, line {line}", self.table)
+    }
 }
 
 #[async_trait]

@@ -165,6 +165,9 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
     }
     let kind = match utility(&words) {
         Some(utility) => Kind::Utility(utility),
+        None if is_table && from::names_type_of_table(&tokens) => {
+            Kind::Utility(Utility::Unsupported("CREATE TABLE OF a type"))
+        }
         None => {
             let mut parser = Parser::new(&DIALECT)
                 .with_recursion_limit(NESTING_MAX)
@@ -520,6 +523,8 @@ fn utility(words: &[String]) -> Option<Utility> {
         ("DISCARD", _) => Utility::Discard,
         ("CREATE", "TRIGGER") => Utility::Unsupported("CREATE TRIGGER"),
         ("CREATE", "RULE") => Utility::Unsupported("CREATE RULE"),
+        ("CREATE", "STATISTICS") => Utility::Unsupported("CREATE STATISTICS"),
+        ("ALTER", "STATISTICS") => Utility::Unsupported("ALTER STATISTICS"),
         ("PREPARE", "TRANSACTION") => Utility::Unsupported("PREPARE TRANSACTION"),
         _ => return None,
     })

@@ -76,9 +76,11 @@ impl Statement {
         }
     }
 
-    /// Whether it reads rows, so that a transaction's snapshot is taken for it; what only concerns settings does not.
+    /// Whether it reads rows, so that a transaction's snapshot is taken for it; what only concerns settings does not, nor LOCK
+    /// TABLE, after which one reads what others have committed before they gave up the table.
     pub(crate) fn reads_rows(&self) -> bool {
         match &self.kind {
+            Kind::Definition(definition) => !matches!(**definition, Definition::Lock(_)),
             Kind::Sql(statement) => !matches!(
                 **statement,
                 ast::Statement::Set(_) | ast::Statement::ShowVariable { .. }

@@ -11,7 +11,7 @@
 
 use super::Session;
 use super::snapshot::commit;
-use super::statements::references::{End, settle};
+use super::statements::references::{End, at_end};
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::settings::Settings;
 use parking_lot::Mutex;
@@ -58,6 +58,8 @@ pub(crate) struct Block {
     pub reads: Option<Arc<ReadLog>>,
     /// Whether a statement has used the snapshot yet: then it stays, under `Isolation::Snapshot`.
     pub used: bool,
+    /// No statement had before the one that runs.
+    pub is_new: bool,
     /// Settings as they were when the block began.
     pub settings: Settings,
     /// SET LOCAL: names with the values to go back to at the end.
@@ -104,6 +106,7 @@ impl Session {
             isolation: Isolation::named(&isolation),
             reads: None,
             used: false,
+            is_new: true,
             settings: self.settings.clone(),
             locals: Vec::new(),
             savepoints: Vec::new(),
@@ -229,9 +232,14 @@ impl Session {
     }
 
     async fn commit_block(&mut self) -> Result<()> {
+        // Foreign keys that were deferred to here.
+        let settled = match &self.block {
+            Some(_) => at_end(self, End::Transaction).await,
+            None => return Ok(()),
+        };
         let Some(block) = self.block.take() else { return Ok(()) };
         let mut transaction = block.transaction.lock().clone();
-        let settled = settle_pending(&mut transaction).and_then(|()| self.end_temporary_rows(&mut transaction));
+        let settled = settled.and_then(|()| self.end_temporary_rows(&mut transaction));
         let committed = match settled {
             Ok(()) => commit(transaction).await,
             Err(error) => Err(error),
@@ -368,13 +376,5 @@ impl Session {
             .iter()
             .rposition(|savepoint| savepoint.name == name)
             .ok_or_else(|| SqlError::new(SqlState("3B001"), format!("savepoint \"{name}\" does not exist")))
-    }
-}
-
-/// Checks the foreign keys that were deferred to the transaction's end.
-fn settle_pending(transaction: &mut Transaction) -> Result<()> {
-    match transaction.has_pending() {
-        true => tokio::task::block_in_place(|| settle(transaction, End::Transaction)),
-        false => Ok(()),
     }
 }

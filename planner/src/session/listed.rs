@@ -42,11 +42,7 @@ impl Session {
             name: name.clone(),
             statement: named.statement.sql().to_owned(),
             prepared_us: named.prepared_us,
-            parameters: named
-                .params
-                .iter()
-                .map(|field| crate::pg::types::pg_type(field).oid)
-                .collect(),
+            parameters: named.params.iter().map(|parameter| parameter.oid).collect(),
             from_sql: true,
         });
         let by_protocol = self.prepared.iter().filter(|(name, _)| !name.is_empty());

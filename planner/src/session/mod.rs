@@ -49,11 +49,10 @@ use crate::session::activity::Backend;
 use crate::session::admission::Standing;
 use crate::session::engine::Engine;
 use crate::session::notify::Listening;
-use crate::session::plan_cache::{Purpose, Slot};
+use crate::session::plan_cache::Purpose;
 use crate::session::role_turns::RolePlace;
 use crate::session::run::Watch;
 use crate::session::statements::CursorRows;
-use datafusion::arrow::datatypes::FieldRef;
 use datafusion::execution::{SessionState, TaskContext};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -81,6 +80,8 @@ pub(crate) struct Cursor {
     /// What the query holds, for as long as it is open.
     pub account: Arc<Account>,
     pub rows: CursorRows,
+    /// The tables that it reads, by oid.
+    pub tables: Vec<u32>,
     /// WITH HOLD: lives on after its transaction.
     pub hold: bool,
     /// Its transaction has committed: nothing but CLOSE ends it.
@@ -90,21 +91,6 @@ pub(crate) struct Cursor {
     pub declared_us: i64,
     /// BINARY: its rows are sent in binary format by the simple protocol too.
     pub binary: bool,
-}
-
-/// A statement under an SQL name: PREPARE.
-#[derive(Clone)]
-pub(crate) struct Named {
-    pub statement: Statement,
-    /// What describing it found when it was prepared.
-    pub params: Vec<FieldRef>,
-    pub columns: Option<Vec<crate::pg::outcome::ColumnDesc>>,
-    /// The physical plan of earlier executions.
-    pub slot: Arc<Slot>,
-    /// Where its executions are counted.
-    pub entry: tracked::Place,
-    /// When it was prepared: microseconds since 1970, UTC.
-    pub prepared_us: i64,
 }
 
 /// Wishes and conventions with what plans are made and run with under them.
@@ -140,7 +126,8 @@ pub struct Session {
     role_place: Arc<RolePlace>,
     /// What the role's statements hold that share a limit.
     role_memory: Arc<Group>,
-    pub(crate) named: HashMap<String, Named>,
+    /// Statements under SQL names: PREPARE.
+    pub(crate) named: HashMap<String, Arc<Prepared>>,
     /// Statements that the protocol prepared, by name; `""` is the unnamed one. PREPARE shares their names.
     pub prepared: HashMap<String, Arc<Prepared>>,
     /// When each of them was, which may be one that was prepared before.

@@ -15,6 +15,7 @@ use datafusion::sql::sqlparser::ast;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tenon_storage::DatabaseState;
+use tenon_storage::types::OIDS_OF_OBJECTS;
 
 /// A statement ready to be executed, any number of times.
 pub struct Prepared {
@@ -37,22 +38,48 @@ pub struct Prepared {
     pub(crate) entry: Place,
     /// When it was prepared: microseconds since 1970, UTC.
     pub(crate) prepared_us: i64,
+    /// What names meant then.
+    pub(crate) meaning: u64,
 }
 
 impl Prepared {
     /// One that nothing was found out about.
     pub(crate) fn without_parameters(statement: Statement) -> Self {
+        Self::of(statement, Vec::new(), None)
+    }
+
+    /// One with these parameters and columns.
+    pub(crate) fn of(statement: Statement, params: Vec<FieldRef>, columns: Option<Vec<ColumnDesc>>) -> Self {
         Self {
-            params: Vec::new(),
-            param_data_types: Vec::new(),
-            columns: None,
+            params: params.iter().map(|field| crate::pg::types::pg_type(field)).collect(),
+            param_data_types: params.iter().map(|field| field.data_type().clone()).collect(),
+            param_fields: params,
+            columns,
             statement,
-            param_fields: Vec::new(),
             plan: Mutex::new(None),
             rights: 0,
             slot: Arc::default(),
             entry: Place::default(),
             prepared_us: now_us(),
+            meaning: 0,
+        }
+    }
+
+    /// Whether values of it are of types that ALTER TYPE may change.
+    pub(crate) fn has_own_types(&self) -> bool {
+        let columns = self.columns.iter().flatten().map(|column| column.pg_type);
+        let mut types = self.params.iter().copied().chain(columns);
+        types.any(|of| of.oid >= OIDS_OF_OBJECTS)
+    }
+
+    /// Refuses another form of the statement whose columns have other types.
+    pub(crate) fn check_columns(&self, again: &Prepared) -> Result<()> {
+        let types = |prepared: &Prepared| -> Option<Vec<PgType>> {
+            Some(prepared.columns.as_ref()?.iter().map(|column| column.pg_type).collect())
+        };
+        match types(again) == types(self) {
+            true => Ok(()),
+            false => Err(SqlError::changed_result()),
         }
     }
 
@@ -133,13 +160,27 @@ impl Session {
         let again = self.prepare(prepared.statement.clone(), &types).await;
         self.dimensions = Arc::default();
         let again = again?;
-        let types = |prepared: &Prepared| -> Option<Vec<PgType>> {
-            Some(prepared.columns.as_ref()?.iter().map(|column| column.pg_type).collect())
-        };
-        match types(&again) == types(prepared) {
-            true => Ok(again),
-            false => Err(SqlError::changed_result()),
+        prepared.check_columns(&again)?;
+        Ok(again)
+    }
+
+    /// Whether a statement is to be prepared anew before its parameters are read: types that it has may have changed.
+    pub fn is_outdated(&mut self, prepared: &Prepared) -> Result<bool> {
+        if !prepared.has_own_types() || self.block().is_some_and(|block| block.failed) {
+            return Ok(false);
         }
+        self.look_anew().inspect_err(|_| self.fail_transaction())?;
+        Ok(prepared.meaning != self.state().meaning())
+    }
+
+    /// The same statement with the types as they are now.
+    pub async fn prepare_anew(&mut self, prepared: &Prepared) -> Result<Prepared> {
+        let types: Vec<u32> = prepared.params.iter().map(|parameter| parameter.oid).collect();
+        let mut again = self.prepare(prepared.statement.clone(), &types).await?;
+        let checked = prepared.check_columns(&again);
+        checked.inspect_err(|_| self.fail_transaction())?;
+        again.prepared_us = prepared.prepared_us;
+        Ok(again)
     }
 
     /// The same for another form of a statement, whose failure is nobody's.
@@ -154,16 +195,10 @@ impl Session {
         let Description { params, columns, plan } = described.map_err(|error| locate(error, &statement))?;
         drop(place);
         Ok(Prepared {
-            params: params.iter().map(|field| crate::pg::types::pg_type(field)).collect(),
-            param_data_types: params.iter().map(|field| field.data_type().clone()).collect(),
-            param_fields: params,
-            columns,
-            statement,
             plan: Mutex::new(plan),
             rights: self.plan_rights(),
-            slot: Arc::default(),
-            entry: Place::default(),
-            prepared_us: now_us(),
+            meaning: self.state().meaning(),
+            ..Prepared::of(statement, params, columns)
         })
     }
 }

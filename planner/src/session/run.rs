@@ -92,6 +92,17 @@ impl ExecutionContext {
         self.state = Arc::new(state);
         self
     }
+
+    /// The same for rows that are computed one by one, in the order in which one source gives them.
+    pub fn row_by_row(self) -> Self {
+        let mut own = self.in_order();
+        let mut state = (*own.state).clone();
+        let config = state.config_mut();
+        *config = config.clone().with_batch_size(1).with_target_partitions(1);
+        own.task = execution::task(&state);
+        own.state = Arc::new(state);
+        own
+    }
 }
 
 impl Watch {

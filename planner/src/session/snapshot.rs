@@ -24,6 +24,7 @@ impl Session {
         match &mut self.block {
             Some(block) => {
                 let keep = block.keeps_snapshot() && block.used;
+                block.is_new = !block.used;
                 block.used |= reads_rows;
                 if !keep && !refreshed {
                     block.transaction.lock().refresh()?;
@@ -106,6 +107,12 @@ impl Session {
     pub(super) fn keeps_snapshot(&self) -> bool {
         let block = self.block.as_ref();
         block.is_some_and(Block::keeps_snapshot)
+    }
+
+    /// Whether all statements of the transaction see one snapshot, and the one that runs is the first.
+    pub(super) fn has_new_snapshot(&self) -> bool {
+        let block = self.block.as_ref();
+        block.is_some_and(|block| block.keeps_snapshot() && block.is_new)
     }
 
     /// Refuses a change in a read-only transaction (25006).

@@ -8,7 +8,7 @@ use super::output::FLUSH_BYTES;
 use super::results::{next_batch, run};
 use crate::encode::copy::CopyEncoder;
 use tenon_planner::error::{SqlError, state};
-use tenon_planner::outcome::{CopyIn, CopyOut, CopyOutFormat};
+use tenon_planner::outcome::{CopyIn, CopyOut, CopyOutFormat, CopySink};
 use tenon_storage::heap;
 
 impl Connection {
@@ -18,8 +18,26 @@ impl Connection {
         let CopyIn {
             binary,
             columns,
-            mut sink,
+            sink,
+            place,
         } = copy;
+        let done = self.receive_copy(binary, columns, sink, running).await;
+        done.map_err(|failure| match failure {
+            Failure::Sql(mut error) if error.state == state::QUERY_CANCELED => {
+                error.context.get_or_insert_with(|| place.context().into());
+                Failure::Sql(error)
+            }
+            other => other,
+        })
+    }
+
+    async fn receive_copy(
+        &mut self,
+        binary: bool,
+        columns: usize,
+        mut sink: Box<dyn CopySink>,
+        running: &Running,
+    ) -> Step<String> {
         let charset = self.input.charset;
         if binary && !charset.is_utf8() {
             let what = format!("COPY FROM in binary format in client encoding \"{}\"", charset.name());

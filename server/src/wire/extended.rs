@@ -172,6 +172,12 @@ impl Connection {
                     Err(error)
                 }
             })?;
+        if self.session.is_outdated(&prepared)? {
+            let (running, _entered) = self.begin_statement();
+            let Self { session, input, .. } = self;
+            prepared = Arc::new(run(&running, input, session.prepare_anew(&prepared)).await?);
+            session.prepared.insert(statement.to_owned(), prepared.clone());
+        }
         let (conventions, charset) = (self.session.conventions(), self.input.charset);
         let planned = &prepared.param_data_types;
         if let Some(dimensions) = params::other_dimensions(&parameters, &prepared.params, planned, charset)? {
@@ -259,7 +265,7 @@ impl Connection {
             }
             PortalState::Done => {
                 let message = format!("portal \"{name}\" cannot be run");
-                return Err(SqlError::new(state::INVALID_CURSOR_STATE, message).into());
+                return Err(SqlError::new(state::OBJECT_NOT_IN_PREREQUISITE_STATE, message).into());
             }
             PortalState::Ended(tag) => {
                 self.output.command_complete(&tag_of(&tag, 0));

@@ -257,6 +257,27 @@ impl TableVersion {
         unique::locate(&self.definition, key, &self.segments, keys, budget)
     }
 
+    /// Where a row with each of these keys is, in any columns, whose types they have.
+    pub fn locate_in(
+        &self,
+        columns: &[usize],
+        keys: &[ArrayRef],
+        budget: &Arc<MemoryBudget>,
+    ) -> Result<Vec<Option<RowLocation>>> {
+        let any = Index {
+            oid: 0,
+            name: String::new(),
+            kind: IndexKind::Plain,
+            columns: columns.to_vec(),
+            order: vec![ColumnOrder::default(); columns.len()],
+            nulls_not_distinct: false,
+            deferral: Deferral::Never,
+            slot: Arc::default(),
+            key_rows: Arc::default(),
+        };
+        self.locate(&any, keys, budget)
+    }
+
     pub fn definition(&self) -> &Arc<TableDefinition> {
         &self.definition
     }

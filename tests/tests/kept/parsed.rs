@@ -2,9 +2,12 @@
 
 use super::writes::told;
 use super::{answer, fill};
-use crate::process::{Server, sql_state};
+use crate::process::{Server, failing, sql_state};
 use crate::raw::RawClient;
 use anyhow::{Result, ensure};
+use bytes::BytesMut;
+use std::error::Error;
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 /// The time in a plan that is kept is that of each transaction.
 pub(super) async fn time() -> Result<()> {
@@ -125,5 +128,73 @@ pub(super) async fn parsed() -> Result<()> {
     let error = one.query(select, &[&7_i32]).await.err().map(|error| sql_state(&error));
     ensure!(error.as_deref() == Some("25P02"), "{error:?}");
     one.batch_execute("ROLLBACK").await?;
+    Ok(())
+}
+
+/// A label of an enum.
+#[derive(Debug)]
+struct Label(&'static str);
+
+impl ToSql for Label {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        out.extend_from_slice(self.0.as_bytes());
+        Ok(IsNull::No)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+/// ALTER TYPE by another client: a statement that is prepared knows the labels as they are when it is executed.
+pub(super) async fn altered_types() -> Result<()> {
+    let server = Server::start(&[])?;
+    let (one, two) = (server.connect().await?, server.connect().await?);
+    one.batch_execute(
+        "CREATE TYPE e AS ENUM ('a', 'b'); CREATE TABLE t (v e, l e[]);
+         PREPARE p AS INSERT INTO t VALUES ($1, $2); PREPARE q AS SELECT v, l FROM t ORDER BY v",
+    )
+    .await?;
+    let added = one.prepare("INSERT INTO t (v) VALUES ($1)").await?;
+    let found = one.prepare("SELECT v::text FROM t WHERE v = $1 LIMIT 1").await?;
+    let adds = async |label| match one.execute(&added, &[&Label(label)]).await {
+        Ok(_) => String::new(),
+        Err(error) => sql_state(&error),
+    };
+    let finds = async |label| match one.query(&found, &[&Label(label)]).await {
+        Ok(rows) => rows.iter().map(|row| row.get::<_, String>(0)).collect(),
+        Err(error) => sql_state(&error),
+    };
+    for _ in 0..3 {
+        one.batch_execute("EXECUTE p('a', '{b}'); EXECUTE q").await?;
+        ensure!(adds("b").await.is_empty());
+        ensure!(finds("b").await == "b");
+    }
+    two.batch_execute("ALTER TYPE e ADD VALUE 'c' BEFORE 'b'").await?;
+    ensure!(adds("c").await.is_empty());
+    ensure!(finds("c").await == "c");
+    one.batch_execute("EXECUTE p('c', '{c,b}')").await?;
+    two.batch_execute("ALTER TYPE e RENAME VALUE 'a' TO 'x'").await?;
+    ensure!(failing(&one, "EXECUTE p('a', NULL)").await? == "22P02");
+    ensure!(adds("a").await == "22P02");
+    ensure!(adds("x").await.is_empty());
+    ensure!(finds("x").await == "x" && finds("b").await == "b");
+    one.batch_execute("EXECUTE p('x', '{x}')").await?;
+    let shown = told(&one, "EXECUTE q").await;
+    let old = shown.iter().filter(|row| *row == "x|{b}").count();
+    ensure!(old == 3 && shown.contains(&"c|{c,b}".to_owned()), "{shown:?}");
+    let counts = "SELECT string_agg(n, ' ') FROM (SELECT v || '=' || count(*) AS n FROM t GROUP BY v ORDER BY v) c";
+    let found = answer(&one, counts).await;
+    ensure!(found[1] == ["x=5 c=2 b=3"], "{found:?}");
+    // What another client has not committed is nobody's.
+    two.batch_execute("BEGIN; ALTER TYPE e ADD VALUE 'later'").await?;
+    ensure!(failing(&one, "EXECUTE p('later', NULL)").await? == "22P02");
+    ensure!(adds("later").await == "22P02" && adds("b").await.is_empty());
+    one.batch_execute("EXECUTE p('b', NULL); PREPARE r AS INSERT INTO t (v) VALUES ($1)")
+        .await?;
+    ensure!(failing(&one, "EXECUTE r('later')").await? == "22P02");
+    two.batch_execute("ROLLBACK").await?;
     Ok(())
 }

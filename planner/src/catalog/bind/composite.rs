@@ -263,6 +263,17 @@ impl Binder {
         Some(of.array_oid.to_string())
     }
 
+    /// The field of an enum type as the snapshot has it, or of its arrays, by an oid.
+    pub(crate) fn enum_of_oid(&self, oid: u32) -> Option<Field> {
+        let mut own = self.snapshot.objects().values().filter_map(enum_of);
+        let of = own.find(|of| of.oid == oid || of.array_oid == oid)?;
+        let one = SqlType::Enum(of);
+        Some(match of.oid == oid {
+            true => one.field("", true),
+            false => SqlType::Array(ArrayType::of_items(one)).field("", true),
+        })
+    }
+
     /// The field of a composite type, or of its arrays, by an oid.
     pub(crate) fn composite_of_oid(&self, oid: u32) -> Option<Field> {
         let of = self.snapshot.objects().values().find_map(|object| match object {

@@ -298,10 +298,7 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
         "format_type" => (
             DataType::Utf8,
             Box::new(move |args| {
-                let name = |oid| {
-                    let made = (oid >= FIRST_OID).then(|| types::name(&own, oid)).flatten();
-                    made.or_else(|| names::format_type(oid, number(args, 1)))
-                };
+                let name = |oid| types::display(&own, oid, number(args, 1));
                 let unknown = |oid| if oid == 0 { "-" } else { "???" }.to_string();
                 ScalarValue::Utf8(number(args, 0).map(|oid| name(oid).unwrap_or_else(|| unknown(oid))))
             }),

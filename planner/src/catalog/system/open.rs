@@ -1,7 +1,7 @@
 //! `pg_cursors` and `pg_prepared_statements`: what the session has open.
 
-use super::names;
 use super::rows::{Row, Value, row};
+use super::types;
 use crate::catalog::bind::Binder;
 
 pub(super) const CURSORS: &str = "pg_cursors";
@@ -44,9 +44,8 @@ pub(super) fn statements(binder: &Binder) -> Vec<Row> {
     let statements = binder.facts.listed.statements.iter();
     let statement = statements.map(|own| {
         let types = own.parameters.iter().map(|oid| {
-            let name = names::format_type(i64::from(*oid), None);
-            name.or_else(|| super::types::name(binder, i64::from(*oid)))
-                .unwrap_or_else(|| oid.to_string())
+            let name = types::display(binder, i64::from(*oid), None);
+            name.unwrap_or_else(|| oid.to_string())
         });
         row! {
             "name": own.name.as_str(),

@@ -1,7 +1,7 @@
 //! Names and oids of catalog objects, both ways: what `regclass`, `regtype` and their kin read and print.
 
 use super::{INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID};
-use super::{names, procs, relations, signatures, system_types, types, visible};
+use super::{procs, relations, signatures, system_types, types, visible};
 use crate::catalog::bind::Binder;
 use crate::pg::error::{SqlError, state};
 use tenon_storage::{Object, SqlType, TableVersion, quote};
@@ -134,7 +134,7 @@ impl RegType {
     pub(super) fn name(self, binder: &Binder, oid: i64) -> String {
         let found = match self {
             Self::Class => relation_name(binder, oid),
-            Self::Type => names::format_type(oid, None).or_else(|| types::name(binder, oid)),
+            Self::Type => types::display(binder, oid, None),
             Self::Procedure => procs::signature(binder, oid).or_else(|| {
                 let (name, arguments) = signatures::name(oid).zip(signatures::arguments(oid))?;
                 Some(format!("{name}({})", arguments.replace(", ", ",")))

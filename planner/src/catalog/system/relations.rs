@@ -16,7 +16,6 @@ use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use datafusion::sql::sqlparser::ast::Expr;
 use std::sync::Arc;
-use tenon_storage::types::OIDS_OF_OBJECTS;
 use tenon_storage::{
     CheckOption, Composite, Deferral, ExpressionIndex, Generated, Index, IndexKind, Object, ObjectKey, Partition,
     Relation, Secured, Sequence, SqlType, TableVersion,
@@ -687,10 +686,7 @@ fn defaults(binder: &Binder) -> Vec<Row> {
 pub(super) fn shown_default(binder: &Binder, sql_type: SqlType, default: &str) -> String {
     let default = &shown_text(binder, default);
     let literal = default.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
-    let oid = i64::from(sql_type.oid());
-    let is_own = sql_type.oid() >= OIDS_OF_OBJECTS;
-    let type_name = is_own.then(|| types::name(binder, oid)).flatten();
-    let type_name = type_name.or_else(|| names::format_type(oid, None));
+    let type_name = types::display(binder, i64::from(sql_type.oid()), None);
     match (literal, type_name) {
         (Some(text), Some(name)) if !text.replace("''", "").contains('\'') => {
             // bpchar, without its length.

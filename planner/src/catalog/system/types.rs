@@ -1,6 +1,7 @@
 //! The rows of `pg_type` and `pg_enum` that are of this database: enums and their arrays, domains, composite types and those of
 //! relations' rows.
 
+use super::functions::FIRST_OID;
 use super::names;
 use super::operator_classes;
 use super::regnames::split;
@@ -8,6 +9,7 @@ use super::relations::{relations, schema_oid};
 use super::rights;
 use super::rows::{Row, row};
 use super::shown_text::shown_text;
+use super::visible::is_visible;
 use crate::catalog::bind::Binder;
 use std::sync::Arc;
 use tenon_storage::composite_type::array_of_rows;
@@ -305,10 +307,18 @@ pub(crate) fn name(binder: &Binder, oid: i64) -> Option<String> {
     if is_array {
         name.push_str("[]");
     }
-    Some(match binder.facts.path.iter().any(|of| of == schema) {
+    let in_path = || binder.facts.path.iter().any(|of| of == schema);
+    let is_found = is_visible(binder, "pg_type_is_visible", oid);
+    Some(match is_found.unwrap_or_else(in_path) {
         true => name,
         false => format!("{}.{name}", quote::identifier(schema)),
     })
+}
+
+/// The name of any type, with its schema where the name alone does not find it.
+pub(super) fn display(binder: &Binder, oid: i64, typmod: Option<i64>) -> Option<String> {
+    let own = (oid >= FIRST_OID).then(|| name(binder, oid)).flatten();
+    own.or_else(|| names::format_type(oid, typmod))
 }
 
 /// The oid, schema and name of a type.

@@ -8,9 +8,7 @@ mod calls;
 mod subquery;
 
 use crate::pg::rewrite::{VARIADIC, call};
-use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, DataType, Expr, Ident, ObjectName, TypedString, UnaryOperator, Value,
-};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, DataType, Expr, TypedString, UnaryOperator, Value};
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -133,7 +131,11 @@ impl Dialect for TenonDialect {
                 parser.next_token();
                 Some(parser.parse_prefix())
             }
-            (Keyword::NoKeyword | Keyword::NAME, Token::SingleQuotedString(_)) if is_type(&word.value) => {
+            (Keyword::NoKeyword | Keyword::NAME, Token::SingleQuotedString(_)) => Some(typed_string(parser)),
+            (_, Token::Period)
+                if matches!(parser.peek_nth_token_ref(2).token, Token::Word(_))
+                    && matches!(parser.peek_nth_token_ref(3).token, Token::SingleQuotedString(_)) =>
+            {
                 Some(typed_string(parser))
             }
             _ => None,
@@ -265,42 +267,10 @@ fn like_array(parser: &mut Parser, left: &Expr, told: [bool; 3]) -> Result<Expr,
     Ok(call("tenon_like_array", arguments))
 }
 
-/// Types that the parser takes for names of the user's.
-fn is_type(name: &str) -> bool {
-    const TYPES: [&str; 25] = [
-        "name",
-        "char",
-        "bpchar",
-        "oid",
-        "regclass",
-        "regtype",
-        "xid",
-        "money",
-        "inet",
-        "cidr",
-        "macaddr",
-        "macaddr8",
-        "tid",
-        "int4range",
-        "int8range",
-        "numrange",
-        "daterange",
-        "tsrange",
-        "tstzrange",
-        "int4multirange",
-        "int8multirange",
-        "nummultirange",
-        "datemultirange",
-        "tsmultirange",
-        "tstzmultirange",
-    ];
-    TYPES.iter().any(|known| known.eq_ignore_ascii_case(name))
-}
-
+/// A literal of a type that the parser takes for a name of the user's.
 fn typed_string(parser: &mut Parser) -> Result<Expr, ParserError> {
-    let name: Ident = parser.parse_identifier()?;
     Ok(Expr::TypedString(TypedString {
-        data_type: DataType::Custom(ObjectName::from(vec![name]), Vec::new()),
+        data_type: DataType::Custom(parser.parse_object_name(false)?, Vec::new()),
         value: parser.parse_value()?,
         uses_odbc_syntax: false,
     }))

@@ -197,6 +197,7 @@ impl ScalarUDFImpl for TypeOf {
         let name = match field.data_type() {
             DataType::Null => "unknown".to_string(),
             DataType::UInt64 => "bigint".to_string(),
+            DataType::UInt32 => "oid".to_string(),
             _ => match tenon_storage::SqlType::from_field(&args.arg_fields[0]).map(tenon_storage::SqlType::unlimited) {
                 Some(tenon_storage::SqlType::Timestamp) => "timestamp without time zone".into(),
                 Some(tenon_storage::SqlType::Time) => "time without time zone".into(),

@@ -251,6 +251,20 @@ pub(super) fn type_names_of_a_query(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
+/// `CREATE TABLE t OF type`
+pub(super) fn names_type_of_table(tokens: &[TokenWithSpan]) -> bool {
+    let solid = tokens
+        .iter()
+        .filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    let mut names = solid.map_while(|token| match &token.token {
+        Token::Word(word) => Some(word.keyword),
+        Token::Period => Some(Keyword::NoKeyword),
+        _ => None,
+    });
+    // PARTITION OF is another thing, and taken out before.
+    names.any(|word| word == Keyword::TABLE) && names.skip(1).any(|word| word == Keyword::OF)
+}
+
 /// `SELECT ... INTO t` is `CREATE TABLE t AS SELECT ...`, and stands nowhere else.
 pub(super) fn select_into(statement: &mut Statement) -> Result<()> {
     if let Statement::Query(query) = statement

@@ -1,8 +1,10 @@
 //! DROP TABLE, VIEW, SCHEMA and INDEX; TRUNCATE.
+//!
+//! More than 400 lines because what goes along with an object is told beside it.
 
 use super::role::rights;
 use super::text_dependents;
-use super::{function, function_bodies, partition, references, row_types, sequence_texts, view_texts};
+use super::{cursor, function, function_bodies, partition, references, row_types, sequence_texts, view_texts};
 use crate::catalog::bind::{Target, fold, undefined};
 use crate::catalog::rights::Rights;
 use crate::pg::error::{Result, SqlError, state};
@@ -127,6 +129,9 @@ fn drop_relation(session: &mut Session, schema: &str, name: &str, cascade: bool,
     if !cascade && !dependents.is_empty() {
         let kind = snapshot.relation(schema, name).map_or("table", Relation::kind);
         return Err(depended_on(&format!("{kind} {name}"), &dependents));
+    }
+    if let Some(table) = snapshot.table(schema, name) {
+        cursor::check_unused(session, "DROP TABLE", table)?;
     }
     references::drop_all(session, &constraints)?;
     for (schema, view) in dropped {

@@ -4,12 +4,12 @@ use super::Description;
 use crate::catalog::bind::fold;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::{from_arrow, from_datafusion};
-use crate::pg::functions::session::now_us;
 use crate::pg::outcome::Outcome;
 use crate::pg::rewrite::rewrite;
 use crate::pg::statement::{Kind, Statement};
+use crate::pg::types::type_oid;
 use crate::session::run;
-use crate::session::{Named, Prepared, Session};
+use crate::session::{Prepared, Session};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
@@ -31,49 +31,33 @@ pub(super) fn prepare(
     let binder = session.binder();
     let types = types
         .iter()
-        .map(|declared| Ok(binder.sql_type(declared)?.oid()))
+        .map(|declared| match type_oid(&binder.field_of_type(declared)?) {
+            Some(oid) => Ok(oid),
+            None => Ok(binder.sql_type(declared)?.oid()),
+        })
         .collect::<Result<Vec<_>>>()?;
     let statement = outer.with_kind(Kind::Sql(Box::new(inner.clone())));
-    let Description { params, columns, .. } = super::describe(session, &statement, &types)?;
+    let prepared = described(session, statement, &types)?;
     if session.has_statement(&name) {
         let message = format!("prepared statement \"{name}\" already exists");
         return Err(SqlError::new(state::DUPLICATE_PREPARED_STATEMENT, message));
     }
-    let named = Named {
-        statement,
-        params,
-        columns,
-        slot: Arc::default(),
-        entry: Arc::default(),
-        prepared_us: now_us(),
-    };
-    session.named.insert(name, named);
+    session.named.insert(name, Arc::new(prepared));
     Ok(Outcome::Command("PREPARE".into()))
 }
 
-fn find(session: &Session, name: Option<&ObjectName>) -> Result<Named> {
-    let name = name
-        .and_then(|name| name.0.last())
-        .and_then(|part| part.as_ident())
-        .map(fold)
-        .unwrap_or_default();
-    let by_protocol = |prepared: &Arc<Prepared>| Named {
-        statement: prepared.statement.clone(),
-        params: prepared.param_fields.clone(),
-        columns: prepared.columns.clone(),
-        slot: prepared.slot.clone(),
-        entry: prepared.entry.clone(),
-        prepared_us: prepared.prepared_us,
-    };
-    let named = session.named.get(&name).cloned();
-    let found = named.or_else(|| {
-        session
-            .prepared
-            .get(&name)
-            .filter(|_| !name.is_empty())
-            .map(by_protocol)
-    });
-    found.ok_or_else(|| {
+fn described(session: &mut Session, statement: Statement, types: &[u32]) -> Result<Prepared> {
+    let Description { params, columns, .. } = super::describe(session, &statement, types)?;
+    Ok(Prepared {
+        meaning: session.state().meaning(),
+        ..Prepared::of(statement, params, columns)
+    })
+}
+
+fn find(session: &Session, name: &str) -> Result<Arc<Prepared>> {
+    let by_protocol = || session.prepared.get(name).filter(|_| !name.is_empty());
+    let found = session.named.get(name).or_else(by_protocol);
+    found.cloned().ok_or_else(|| {
         SqlError::new(
             state::INVALID_SQL_STATEMENT_NAME,
             format!("prepared statement \"{name}\" does not exist"),
@@ -81,9 +65,27 @@ fn find(session: &Session, name: Option<&ObjectName>) -> Result<Named> {
     })
 }
 
+/// The same with its types as they are now: ALTER TYPE may have changed them.
+fn current(session: &mut Session, name: Option<&ObjectName>) -> Result<Arc<Prepared>> {
+    let name = name.map(super::last).unwrap_or_default();
+    let prepared = find(session, &name)?;
+    if !prepared.has_own_types() || prepared.meaning == session.state().meaning() {
+        return Ok(prepared);
+    }
+    let types: Vec<u32> = prepared.params.iter().map(|parameter| parameter.oid).collect();
+    let mut again = described(session, prepared.statement.clone(), &types)?;
+    prepared.check_columns(&again)?;
+    again.prepared_us = prepared.prepared_us;
+    let again = Arc::new(again);
+    let kept = [&mut session.named, &mut session.prepared];
+    let kept = kept.into_iter().find_map(|statements| statements.get_mut(&name));
+    kept.into_iter().for_each(|kept| *kept = again.clone());
+    Ok(again)
+}
+
 pub(super) fn describe(session: &mut Session, name: Option<&ObjectName>) -> Result<Description> {
     Ok(Description {
-        columns: find(session, name)?.columns,
+        columns: current(session, name)?.columns.clone(),
         ..Description::default()
     })
 }
@@ -102,15 +104,9 @@ pub(super) async fn bound(
     session: &mut Session,
     name: Option<&ObjectName>,
     arguments: &[ast::Expr],
-) -> Result<(Prepared, Vec<ScalarValue>)> {
-    let Named {
-        statement,
-        params,
-        columns,
-        slot,
-        entry,
-        prepared_us,
-    } = find(session, name)?;
+) -> Result<(Arc<Prepared>, Vec<ScalarValue>)> {
+    let prepared = current(session, name)?;
+    let params = &prepared.param_fields;
     if params.len() != arguments.len() {
         let message = "wrong number of parameters for prepared statement";
         return Err(SqlError::new(state::SYNTAX_ERROR, message).detail(format!(
@@ -120,21 +116,9 @@ pub(super) async fn bound(
         )));
     }
     let mut values = Vec::with_capacity(arguments.len());
-    for (argument, field) in arguments.iter().zip(&params) {
+    for (argument, field) in arguments.iter().zip(params) {
         values.push(evaluate(session, argument, field).await?);
     }
-    let prepared = Prepared {
-        rights: 0,
-        params: params.iter().map(|field| crate::pg::types::pg_type(field)).collect(),
-        param_data_types: params.iter().map(|field| field.data_type().clone()).collect(),
-        param_fields: params,
-        columns,
-        statement,
-        plan: parking_lot::Mutex::new(None),
-        slot,
-        entry,
-        prepared_us,
-    };
     Ok((prepared, values))
 }
 

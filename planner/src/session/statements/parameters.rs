@@ -20,6 +20,7 @@ use datafusion::sql::sqlparser::ast::{self, Expr, Value, VisitorMut};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use tenon_storage::types::OIDS_OF_OBJECTS;
 use tenon_storage::{SqlType, TableDefinition};
 
 /// Most parameters that a statement has.
@@ -198,12 +199,20 @@ pub(super) fn declared(binder: &Binder, types: &[u32], count: usize) -> Result<V
         .map(|at| match types.get(at).copied().unwrap_or(0) {
             // 705: unknown.
             0 | 705 => Ok(None),
-            oid => match type_for_oid(oid).or_else(|| binder.composite_of_oid(oid)) {
+            oid => match field_of_oid(binder, oid) {
                 Some(field) => Ok(Some(Arc::new(field))),
                 None => Err(SqlError::unsupported(format!("parameter type with oid {oid}"))),
             },
         })
         .collect()
+}
+
+/// The field of a type of the system or of the database.
+fn field_of_oid(binder: &Binder, oid: u32) -> Option<Field> {
+    // What the snapshot has of an enum comes first: others may be about to change it.
+    let own = (oid >= OIDS_OF_OBJECTS).then(|| binder.enum_of_oid(oid)).flatten();
+    own.or_else(|| type_for_oid(oid))
+        .or_else(|| binder.composite_of_oid(oid))
 }
 
 /// The declared types of parameters, and that of its column for each that stands alone as a column's new value.

@@ -290,7 +290,7 @@ impl StatementInput {
     }
 }
 
-/// Columns of a new plan, which must have the types that preparing the statement told. One that ALTER TYPE has changed since is
+/// Columns of a new plan, which must have the names and types that preparing the statement told. One that ALTER TYPE has changed since is
 /// the same for PostgreSQL.
 fn as_promised(prepared: &Prepared, columns: Vec<ColumnDesc>) -> Result<Vec<ColumnDesc>> {
     if let Some(promised) = &prepared.columns
@@ -322,7 +322,8 @@ pub(crate) fn returned_as_promised(prepared: &Prepared, outcome: Outcome) -> Res
 }
 
 fn differ(a: &ColumnDesc, b: &ColumnDesc) -> bool {
-    a.data_type != b.data_type && (a.pg_type != b.pg_type || a.pg_type.oid < OIDS_OF_OBJECTS)
+    let is_altered = a.pg_type.oid >= OIDS_OF_OBJECTS;
+    a.name != b.name || a.pg_type != b.pg_type || a.data_type != b.data_type && !is_altered
 }
 
 pub(super) fn rows(columns: Vec<ColumnDesc>, stream: BatchStream) -> Outcome {

@@ -331,7 +331,7 @@ fn drop(session: &mut Session, names: &[RoleName], if_exists: bool) -> Result<()
             ),
         ] {
             if own == of {
-                return Err(SqlError::new(SqlState("55006"), format!("{who} cannot be dropped")));
+                return Err(SqlError::new(state::OBJECT_IN_USE, format!("{who} cannot be dropped")));
             }
         }
         let role = changeable(&state_now, of, name)?;

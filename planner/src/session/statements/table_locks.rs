@@ -1,7 +1,9 @@
 //! Locks on tables: LOCK TABLE, and those that statements take before they change rows or tables (PostgreSQL's documentation,
 //! section 13.3.1). Queries take none.
 
+use super::cursor;
 use super::row_locks::{Found, Patience, look_again};
+use crate::catalog::bind::fold;
 use crate::catalog::rights::denied;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
@@ -12,7 +14,7 @@ use datafusion::sql::sqlparser::ast::{
     self, AlterTableOperation, CascadeOption, ColumnDef, ColumnOption, DropBehavior, ObjectName, TableConstraint,
 };
 use std::sync::Arc;
-use tenon_storage::{Relation, TableLock, TableVersion, privilege};
+use tenon_storage::{ForeignKey, Relation, TableLock, TableVersion, privilege};
 
 /// Locks a table whose rows are to be changed.
 pub(super) async fn for_rows(session: &Session, table: &TableVersion) -> Result<Found> {
@@ -33,12 +35,28 @@ pub(super) async fn lock(session: &Session, table: &TableVersion, mode: TableLoc
     if table.definition().schema_name == session.temporary_schema() {
         return Ok(Found::Stand);
     }
-    let waited = wait(session, table.oid(), mode).await?;
-    let is_outdated = session.transaction()?.lock().is_outdated(table.oid(), waited);
-    match is_outdated && !session.keeps_snapshot() {
+    match is_outdated(session, table, mode).await? && !session.keeps_snapshot() {
         true => look_again(session),
         false => Ok(Found::Stand),
     }
+}
+
+/// The same for a table that is to be defined anew. Where nothing but this statement has seen the transaction's snapshot, it
+/// goes on over a newer one, as PostgreSQL's definitions see what is committed whatever the snapshot is.
+async fn lock_for_definition(session: &Session, table: &TableVersion, mode: TableLock) -> Result<()> {
+    if !session.has_new_snapshot() || table.definition().schema_name == session.temporary_schema() {
+        return lock(session, table, mode).await.map(drop);
+    }
+    if is_outdated(session, table, mode).await? {
+        session.transaction()?.lock().refresh()?;
+    }
+    Ok(())
+}
+
+/// Locks a table; whether the transaction does not see it as it is.
+async fn is_outdated(session: &Session, table: &TableVersion, mode: TableLock) -> Result<bool> {
+    let waited = wait(session, table.oid(), mode).await?;
+    Ok(session.transaction()?.lock().is_outdated(table.oid(), waited))
 }
 
 /// Whether it had to wait.
@@ -60,15 +78,28 @@ pub(super) async fn for_definition(session: &Session, kind: &Kind) -> Result<()>
     let cascade = cascade_of(kind);
     for (name, mode) in of_definition(kind) {
         // What is wrong with a name is the statement's to say.
-        let found = locked(session, session.binder().names().existing(name).ok().flatten());
-        let Some(table) = found else { continue };
-        lock(session, &table, mode).await?;
+        let binder = session.binder();
+        let relation = binder.names().existing(name).ok().flatten();
+        let Some(table) = locked(session, relation) else {
+            continue;
+        };
+        lock_for_definition(session, &table, mode).await?;
+        let verb = verb_of(kind, name).filter(|_| relation.is_some_and(|relation| relation.as_table().is_some()));
+        if let Some(verb) = verb {
+            cursor::check_unused(session, verb, &table)?;
+        }
+        for referenced in released_by(session, kind, name, table.oid()) {
+            lock_for_definition(session, &referenced, mode).await?;
+        }
         let mut reached = vec![table];
         let mut next = 0;
         while next < reached.len() && (cascade == Cascade::ToAll || cascade == Cascade::ToNext && next == 0) {
             for (referencing, _) in session.state().references_to(reached[next].oid()) {
                 if reached.iter().all(|known| known.oid() != referencing.oid()) {
-                    lock(session, &referencing, mode).await?;
+                    lock_for_definition(session, &referencing, mode).await?;
+                    if cascade == Cascade::ToAll {
+                        cursor::check_unused(session, "TRUNCATE", &referencing)?;
+                    }
                     reached.push(referencing);
                 }
             }
@@ -76,6 +107,67 @@ pub(super) async fn for_definition(session: &Session, kind: &Kind) -> Result<()>
         }
     }
     Ok(())
+}
+
+/// What a statement does to the relation of this name among those it names, where that must not be read meanwhile.
+fn verb_of(kind: &Kind, name: &ObjectName) -> Option<&'static str> {
+    match kind {
+        Kind::Definition(definition) => match definition.as_ref() {
+            Definition::Alter(alter) => {
+                let changes = |action: &Action| match action {
+                    Action::Known(operation) => !matches!(
+                        operation.as_ref(),
+                        AlterTableOperation::RenameColumn { .. }
+                            | AlterTableOperation::RenameConstraint { .. }
+                            | AlterTableOperation::RenameTable { .. }
+                    ),
+                    Action::SetSchema(_) | Action::Partition(_) => false,
+                    _ => true,
+                };
+                (alter.name == *name && alter.actions.iter().any(changes)).then_some("ALTER TABLE")
+            }
+            Definition::Refresh { .. } => Some("REFRESH MATERIALIZED VIEW"),
+            _ => None,
+        },
+        Kind::Sql(tree) => match tree.as_ref() {
+            ast::Statement::Truncate(_) => Some("TRUNCATE"),
+            ast::Statement::CreateIndex(_) => Some("CREATE INDEX"),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The tables to which foreign keys of a table refer that go with what a statement drops of it.
+fn released_by(session: &Session, kind: &Kind, name: &ObjectName, table: u32) -> Vec<Arc<TableVersion>> {
+    let state = session.state();
+    let Some(own) = state.table_by_oid(table).map(|table| table.definition()) else {
+        return Vec::new();
+    };
+    let goes = |key: &ForeignKey| match kind {
+        Kind::Sql(tree) => matches!(tree.as_ref(), ast::Statement::Drop { .. }),
+        Kind::Definition(definition) => match definition.as_ref() {
+            Definition::Alter(alter) if alter.name == *name => alter.actions.iter().any(|action| match action {
+                Action::Known(operation) => match operation.as_ref() {
+                    AlterTableOperation::DropConstraint { name, .. } => fold(name) == key.name,
+                    AlterTableOperation::DropColumn { column_names, .. } => {
+                        let mut dropped = column_names.iter().filter_map(|name| own.column_index(&fold(name)));
+                        dropped.any(|at| key.columns.contains(&at))
+                    }
+                    _ => false,
+                },
+                _ => false,
+            }),
+            _ => false,
+        },
+        _ => false,
+    };
+    let keys = own
+        .foreign_keys
+        .iter()
+        .filter(|key| key.references != table && goes(key));
+    keys.filter_map(|key| state.table_by_oid(key.references).cloned())
+        .collect()
 }
 
 /// To which tables a statement goes on from those it names, by the foreign keys that reference them.
@@ -141,7 +233,7 @@ fn of_definition(kind: &Kind) -> Vec<(&ObjectName, TableLock)> {
         },
         Kind::Sql(tree) => match tree.as_ref() {
             ast::Statement::Drop {
-                object_type: ast::ObjectType::Table,
+                object_type: ast::ObjectType::Table | ast::ObjectType::MaterializedView,
                 names,
                 ..
             } => names.iter().map(|name| (name, AccessExclusive)).collect(),

@@ -6,7 +6,6 @@
 //! too many to remember, or the table has another definition: SerializationFailure (40001).
 
 use super::super::foreign_key::ForeignKey;
-use super::super::index::{ColumnOrder, Deferral, Index, IndexKind};
 use super::super::state::DatabaseState;
 use super::super::table::TableVersion;
 use super::Transaction;
@@ -261,18 +260,7 @@ impl Transaction {
                 continue;
             }
             for (columns, keys) in &reliance.absent {
-                let any = Index {
-                    oid: 0,
-                    name: String::new(),
-                    kind: IndexKind::Plain,
-                    columns: columns.clone(),
-                    order: vec![ColumnOrder::default(); columns.len()],
-                    nulls_not_distinct: false,
-                    deferral: Deferral::Never,
-                    slot: Arc::default(),
-                    key_rows: Arc::default(),
-                };
-                let found = table.locate(&any, keys, self.database.budget())?;
+                let found = table.locate_in(columns, keys, self.database.budget())?;
                 if found.iter().any(Option::is_some) {
                     return Err(StorageError::serialization());
                 }

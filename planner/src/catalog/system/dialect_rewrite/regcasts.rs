@@ -180,7 +180,7 @@ pub(super) fn rewrite(expr: &mut Expr) {
     }
 }
 
-/// `'{int4,text}'::regtype[]` as an array of oids.
+/// `'{int4,text}'::regtype[]` and `ARRAY['int4', 'text']::regtype[]` as an array of oids.
 fn listed(expr: &Expr) -> Option<Expr> {
     let Expr::Cast {
         expr: operand,
@@ -191,8 +191,16 @@ fn listed(expr: &Expr) -> Option<Expr> {
         return None;
     };
     let alias = alias_of(element)?;
-    let Expr::Value(text) = operand.as_ref() else {
-        return None;
+    let text = match operand.as_ref() {
+        Expr::Value(text) => text,
+        Expr::Array(array) if !array.elem.iter().any(|elem| matches!(elem, Expr::Array(_))) => {
+            let elem = array.elem.iter().map(|elem| call(&reg_oid(alias), vec![elem.clone()]));
+            return Some(Expr::Array(Array {
+                elem: elem.collect(),
+                named: true,
+            }));
+        }
+        _ => return None,
     };
     let names = text.value.clone().into_string()?;
     let names = names.strip_prefix('{')?.strip_suffix('}')?.split(',');
@@ -210,6 +218,7 @@ fn listed(expr: &Expr) -> Option<Expr> {
 fn show(expr: &mut Expr) {
     match expr {
         Expr::Nested(inner) => show(inner),
+        Expr::Array(array) => array.elem.iter_mut().for_each(show),
         Expr::Function(Function { name, .. }) => {
             let Some(own) = name.0.last().and_then(|part| part.as_ident()).map(fold) else {
                 return;

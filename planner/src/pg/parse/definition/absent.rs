@@ -20,7 +20,7 @@ pub(crate) struct DropAbsent {
 }
 
 /// The words after DROP, and what errors call it.
-const KINDS: [(&[&str], &str); 20] = [
+const KINDS: [(&[&str], &str); 21] = [
     (&["user", "mapping"], "user mapping"),
     (&["collation"], "collation"),
     (&["conversion"], "conversion"),
@@ -41,6 +41,7 @@ const KINDS: [(&[&str], &str); 20] = [
     (&["server"], "server"),
     (&["access", "method"], "access method"),
     (&["event", "trigger"], "event trigger"),
+    (&["statistics"], "statistics object"),
 ];
 
 /// Whether the words after DROP name such a kind.

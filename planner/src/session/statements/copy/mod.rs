@@ -9,7 +9,7 @@ use super::{defaults, insert, permitted, query, select, updatable, with};
 use crate::catalog::files;
 use crate::catalog::services::Work;
 use crate::pg::error::{Result, SqlError, state};
-use crate::pg::outcome::{BatchStream, CopyIn, CopyOut, CopyProgress, Outcome};
+use crate::pg::outcome::{BatchStream, CopyIn, CopyOut, CopyPlace, CopyProgress, Outcome};
 use crate::pg::parse::copy::{Copy, CopyEndpoint, Source};
 use crate::pg::statement::Kind;
 use crate::pg::types::describe as describe_columns;
@@ -23,7 +23,7 @@ use options::Options;
 use sink::{Destination, Sink};
 use std::path::Path;
 use std::sync::Arc;
-use tenon_storage::load::{CopyFormat, CopyLoader, FileFormat, Target, load_file};
+use tenon_storage::load::{CopyFormat, CopyLoader, FileFormat, Header, Target, load_file};
 use tenon_storage::{Generated, Relation, TableDefinition, TableVersion, privilege};
 
 pub(super) async fn run(session: &mut Session, prepared: &Prepared, copy: &Copy) -> Result<Outcome> {
@@ -227,6 +227,11 @@ async fn from(
                     .hint("Use COPY FROM '/path/of/the/file'."));
             }
             let binary = options.copy.format == CopyFormat::Binary;
+            let place = CopyPlace {
+                table: relation.name().to_owned(),
+                has_header: options.copy.header != Header::Absent,
+                progress: progress.clone(),
+            };
             let store = session.engine.database().store();
             let loader = CopyLoader::new(&loaded, &columns, defaults, options.copy, &budget)?.written_to(store);
             let working = session.backend.works(work(0));
@@ -241,6 +246,7 @@ async fn from(
                 binary,
                 columns: columns.len(),
                 sink: Box::new(sink),
+                place,
             }))
         }
         CopyEndpoint::File(path) => {

@@ -7,19 +7,26 @@ pub(crate) use rows::CursorRows;
 use super::{Description, for_update, origins, query, row_locks};
 use crate::catalog::bind::fold;
 use crate::pg::error::{Result, SqlError, SqlState, state};
+use crate::pg::errors::from_datafusion;
 use crate::pg::functions::session::now_us;
 use crate::pg::outcome::{BatchStream, Outcome, RowsTag};
 use crate::pg::parse::cursor::Fetch;
 use crate::pg::types::describe as describe_columns;
+use crate::session::plan_cache::each_table;
 use crate::session::run;
 use crate::session::{Cursor, Prepared, Session};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{CloseCursor, Declare, Query};
 use futures::StreamExt;
-use rows::Scroll;
+use rows::{Carefully, Scroll};
+use tenon_storage::TableVersion;
+
+/// Where more rows are read, an error comes with the rows that were computed together with the one that has it.
+const CAREFULLY_ROWS_MAX: u64 = 1 << 16;
 
 pub(super) async fn declare(
     session: &mut Session,
@@ -65,13 +72,25 @@ pub(super) async fn declare(
         _ => Scroll::Never,
     };
     let memory = MemoryConsumer::new("cursor").register(own.task.memory_pool());
+    let (mut tables, mut rows) = (Vec::new(), 0_u64);
+    let known = each_table(&plan, &mut |table| {
+        tables.push(table.oid());
+        rows = rows.saturating_add(table.rows());
+    });
+    known.map_err(|error| from_datafusion(&error))?;
+    let repeatable = rows <= CAREFULLY_ROWS_MAX && !is_volatile(&plan)?;
+    let carefully = repeatable.then(|| Carefully {
+        run: own.clone(),
+        plan: plan.clone(),
+    });
     let stream = run::start(&own, plan).await?;
     let is_held = hold && session.block().is_none();
     session.cursors.insert(
         name,
         Cursor {
             columns,
-            rows: CursorRows::new(stream, scroll, memory),
+            rows: CursorRows::new(stream, scroll, memory, carefully),
+            tables,
             account: own.account,
             hold,
             is_held,
@@ -81,6 +100,32 @@ pub(super) async fn declare(
         },
     );
     Ok(Outcome::Command("DECLARE CURSOR".into()))
+}
+
+/// Whether a query that is begun again may give, or do, something else.
+fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    let looked = plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            found |= expr.is_volatile();
+            Ok(TreeNodeRecursion::Continue)
+        })
+    });
+    looked.map_err(|error| from_datafusion(&error))?;
+    Ok(found)
+}
+
+/// Refuses to change a table that an open cursor of the session reads.
+pub(super) fn check_unused(session: &Session, verb: &str, table: &TableVersion) -> Result<()> {
+    let mut open = session.cursors.values().filter(|cursor| !cursor.is_held);
+    if !open.any(|cursor| cursor.tables.contains(&table.oid())) {
+        return Ok(());
+    }
+    let message = format!(
+        "cannot {verb} \"{}\" because it is being used by active queries in this session",
+        table.name()
+    );
+    Err(SqlError::new(state::OBJECT_IN_USE, message))
 }
 
 /// Refuses the kinds of cursors that lock no rows.
@@ -156,7 +201,7 @@ pub(super) async fn fetch(session: &mut Session, fetch: &Fetch) -> Result<Outcom
     let cancel = session.cancel().clone();
     let cursor = find(session, &fetch.cursor)?;
     let columns = cursor.columns.clone();
-    let batches = cursor.rows.go(fetch.direction, &cancel).await?;
+    let batches = cursor.rows.go(&fetch.cursor, fetch.direction, &cancel).await?;
     if fetch.is_move {
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
         return Ok(Outcome::Command(format!("MOVE {rows}")));

@@ -4,9 +4,11 @@ use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::{from_arrow, from_datafusion};
 use crate::pg::outcome::BatchStream;
 use crate::pg::parse::cursor::Direction;
+use crate::session::run::{self, ExecutionContext};
 use datafusion::arrow::array::{RecordBatch, UInt32Array};
 use datafusion::arrow::compute::take_record_batch;
 use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::logical_expr::LogicalPlan;
 use futures::StreamExt;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -36,11 +38,29 @@ pub(crate) struct CursorRows {
     read: u64,
     is_at_end: bool,
     position: u64,
+    /// It cannot be read any more.
+    failed: bool,
+    /// How to begin again, row by row.
+    carefully: Option<Carefully>,
+}
+
+/// What a cursor reads. Many rows are computed at a time, and one that cannot be fails its neighbours, for which nobody may ask
+/// together with it.
+pub(super) struct Carefully {
+    pub run: ExecutionContext,
+    pub plan: LogicalPlan,
 }
 
 impl CursorRows {
-    pub(super) fn new(stream: BatchStream, scroll: Scroll, memory: MemoryReservation) -> Self {
+    pub(super) fn new(
+        stream: BatchStream,
+        scroll: Scroll,
+        memory: MemoryReservation,
+        carefully: Option<Carefully>,
+    ) -> Self {
         Self {
+            failed: false,
+            carefully,
             stream: Mutex::new(stream),
             scroll,
             kept: Vec::new(),
@@ -58,7 +78,22 @@ impl CursorRows {
     }
 
     /// Moves, and gives the rows met.
-    pub(super) async fn go(&mut self, direction: Direction, cancel: &CancellationToken) -> Result<Vec<RecordBatch>> {
+    pub(super) async fn go(
+        &mut self,
+        name: &str,
+        direction: Direction,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<RecordBatch>> {
+        if self.failed {
+            let message = format!("portal \"{name}\" cannot be run");
+            return Err(SqlError::new(state::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
+        }
+        let met = self.met(direction, cancel).await;
+        self.failed = met.is_err();
+        met
+    }
+
+    async fn met(&mut self, direction: Direction, cancel: &CancellationToken) -> Result<Vec<RecordBatch>> {
         match direction {
             Direction::Forward(Some(0)) | Direction::Backward(Some(0)) | Direction::Relative(0) => self.again(),
             Direction::Forward(Some(count)) if count < 0 => self.backward(Some(count.unsigned_abs())),
@@ -196,15 +231,22 @@ impl CursorRows {
         if self.is_at_end {
             return Ok(false);
         }
-        let next = tokio::select! {
-            next = self.stream.get_mut().next() => next,
-            _ = cancel.cancelled() => return Err(crate::pg::error::canceled()),
+        let next = loop {
+            let next = tokio::select! {
+                next = self.stream.get_mut().next() => next,
+                _ = cancel.cancelled() => return Err(crate::pg::error::canceled()),
+            };
+            match (next, self.carefully.take().filter(|_| self.read == 0)) {
+                (Some(Err(error)), Some(again)) if is_of_values(&error) => {
+                    self.stream = Mutex::new(run::start(&again.run.row_by_row(), again.plan).await?);
+                }
+                (next, _) => break next.transpose()?,
+            }
         };
         let Some(batch) = next else {
             self.is_at_end = true;
             return Ok(false);
         };
-        let batch = batch?;
         self.read += batch.num_rows() as u64;
         if self.scroll == Scroll::Always {
             self.memory
@@ -232,4 +274,9 @@ impl CursorRows {
             self.kept.remove(0);
         }
     }
+}
+
+/// Whether an error is that of a row: a data exception, or that of a cast.
+fn is_of_values(error: &SqlError) -> bool {
+    error.state.0.starts_with("22")
 }

@@ -12,7 +12,7 @@ use datafusion::arrow::compute::concat;
 use datafusion::arrow::datatypes::{Field, Schema};
 use datafusion::datasource::{MemTable, provider_as_source};
 use std::sync::Arc;
-use tenon_storage::{DatabaseState, ForeignKey, PendingKeys, ReferentialAction, Segment, TableVersion, quote};
+use tenon_storage::{ForeignKey, PendingKeys, ReferentialAction, Segment, quote};
 
 /// The relation of the keys that are gone, with those in their places, in the statements that follow them.
 const CHANGED_KEYS: &str = "\u{1}changed keys";
@@ -99,10 +99,29 @@ pub(in crate::session::statements) async fn follow(
     Ok(())
 }
 
-/// The referencing table as it is now, after what was done for other constraints.
-fn now(state: &DatabaseState, child: u32, key: &ForeignKey) -> Result<Arc<TableVersion>> {
-    let table = state.table_by_oid(child).cloned();
-    table.ok_or_else(|| SqlError::internal(format!("the table of constraint \"{}\" is not there", key.name)))
+/// The constraint with the tables as they are now, after what was done for others.
+fn constraint(session: &Session, child: u32, key: &ForeignKey) -> Result<Constraint> {
+    let state = session.state();
+    let Some(table) = state.table_by_oid(child) else {
+        let message = format!("the table of constraint \"{}\" is not there", key.name);
+        return Err(SqlError::internal(message));
+    };
+    Constraint::of(&state, table, key, session.engine.database().budget())
+}
+
+/// ON ... RESTRICT: rows that reference the keys must not be there once those who change them have ended.
+async fn restrict(session: &Session, child: u32, key: &ForeignKey, gone: Vec<ArrayRef>) -> Result<()> {
+    loop {
+        let (constraint, transaction) = (constraint(session, child, key)?, session.transaction()?);
+        let gone = gone.clone();
+        let found = run::aside(&session.engine, async move {
+            constraint.referencing(&mut transaction.lock(), &gone, true)
+        });
+        match found.await? {
+            Some(found) => found.wait(session).await?,
+            None => return Ok(()),
+        }
+    }
 }
 
 async fn act(
@@ -113,32 +132,23 @@ async fn act(
     gone: Vec<ArrayRef>,
     now_there: Option<Vec<ArrayRef>>,
 ) -> Result<()> {
-    let state = session.state();
-    let table = now(&state, child, key)?;
-    let transaction = session.transaction()?;
-    let budget = session.engine.database().budget().clone();
-    let constraint = Constraint::of(&state, &table, key, &budget)?;
-    constraint.rely_on_absence(&mut transaction.lock(), &gone)?;
     let pending = PendingKeys {
         constraint: key.oid,
         table: child,
         keys: gone.clone(),
         are_gone: true,
     };
-    if action == ReferentialAction::NoAction {
-        transaction.lock().add_pending(pending);
-        return Ok(());
+    let transaction = session.transaction()?;
+    match action {
+        ReferentialAction::NoAction => {
+            transaction.lock().add_pending(pending);
+            return Ok(());
+        }
+        ReferentialAction::Restrict => return restrict(session, child, key, gone).await,
+        _ => {}
     }
-    if action == ReferentialAction::Restrict {
-        return run::aside(&session.engine, async move {
-            let found = constraint.in_child(&gone)?;
-            match found.is_there.iter().position(|there| *there) {
-                Some(row) => Err(constraint.violated(&gone, row, true)),
-                None => Ok(()),
-            }
-        })
-        .await;
-    }
+    let constraint = constraint(session, child, key)?;
+    constraint.rely_on_absence(&mut transaction.lock(), &gone)?;
     let sql = statement(&constraint, action, now_there.is_some());
     let keys = relation(&constraint, gone, now_there)?;
     let outer = std::mem::take(&mut session.surroundings);

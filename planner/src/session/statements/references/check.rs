@@ -2,6 +2,7 @@
 
 use super::Replaced;
 use super::keys::{self, Form};
+use super::settle::Violation;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::from_arrow;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
@@ -110,7 +111,11 @@ impl Constraint {
     }
 
     /// Keys of the referencing table that the referenced one does not have. What was found is told to the transaction.
-    fn missing_keys(&self, transaction: Option<&mut Transaction>, keys: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
+    pub(super) fn missing_keys(
+        &self,
+        transaction: Option<&mut Transaction>,
+        keys: Vec<ArrayRef>,
+    ) -> Result<Vec<ArrayRef>> {
         let missing = |found: &keys::Found| {
             let missing = (0..found.is_there.len()).filter(|row| !found.is_there[*row]);
             missing.map(|row| row as u32).collect::<Vec<_>>()
@@ -167,6 +172,30 @@ impl Constraint {
             Some(ordered) => told(&self.parent, &index.columns, &ordered),
             None => Ok(None),
         }
+    }
+
+    /// What is wrong where the referencing table has one of these keys; else the transaction is told that they must not come
+    /// there.
+    pub(super) fn referencing(
+        &self,
+        transaction: &mut Transaction,
+        keys: &[ArrayRef],
+        are_gone: bool,
+    ) -> Result<Option<Violation>> {
+        let found = self.in_child(keys)?;
+        let Some(at) = found.is_there.iter().position(|there| *there) else {
+            self.rely_on_absence(transaction, keys)?;
+            return Ok(None);
+        };
+        let row = match told(&self.child, &self.key.columns, &keys::pick(keys, &[at as u32])?)? {
+            Some(key) if are_gone => self.child.locate_in(&self.key.columns, &key, &self.budget)?,
+            _ => Vec::new(),
+        };
+        Ok(Some(Violation {
+            error: self.violated(keys, at, are_gone),
+            child: self.child.clone(),
+            rows: row.into_iter().flatten().collect(),
+        }))
     }
 
     /// Tells the transaction that these keys must not come into the referencing table.
@@ -333,40 +362,6 @@ fn check(transaction: &mut Transaction, constraint: &Constraint, keys: Vec<Array
         });
     }
     Ok(())
-}
-
-/// What ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    Statement,
-    Transaction,
-}
-
-/// Decides on the keys that are pending: those of constraints that are not deferred, or at the transaction's end all.
-pub(crate) fn settle(transaction: &mut Transaction, end: End) -> Result<()> {
-    let pending = transaction.take_pending(end == End::Transaction);
-    let state = transaction.state().clone();
-    let budget = transaction.database().budget().clone();
-    for pending in pending {
-        let Some(child) = state.table_by_oid(pending.table) else {
-            continue;
-        };
-        let mut own = child.definition().foreign_keys.iter();
-        let Some(key) = own.find(|key| key.oid == pending.constraint) else {
-            continue;
-        };
-        let constraint = Constraint::of(&state, child, key, &budget)?;
-        let missing = constraint.missing_keys(Some(&mut *transaction), pending.keys)?;
-        if missing.first().is_none_or(|keys| keys.is_empty()) {
-            continue;
-        }
-        constraint.rely_on_absence(transaction, &missing)?;
-        let found = constraint.in_child(&missing)?;
-        if let Some(row) = found.is_there.iter().position(|there| *there) {
-            return Err(constraint.violated(&missing, row, pending.are_gone));
-        }
-    }
-    Ok(transaction.check_waiting_keys(end == End::Transaction)?)
 }
 
 /// Checks all rows of the referencing table.

@@ -12,14 +12,15 @@ mod check;
 mod declare;
 mod dependents;
 mod keys;
+mod settle;
 
 pub(super) use actions::follow;
 pub(super) use check::written;
-pub(crate) use check::{End, settle};
 pub(super) use declare::{add, checked_again, deferral, refuse_type, validate_constraint};
 pub(super) use dependents::{
     constraints_on, drop_all, named as depending, release_column, release_index, set_constraints, tables_to_truncate,
 };
+pub(crate) use settle::{End, settle};
 
 use crate::pg::error::Result;
 use crate::session::Session;
@@ -71,13 +72,25 @@ pub(super) fn is_referenced(state: &DatabaseState, oid: u32) -> bool {
 
 /// Checks what is pending at a statement's end: outside a block all of it.
 pub(crate) async fn at_statement_end(session: &Session) -> Result<()> {
-    let transaction = session.transaction()?;
-    if !transaction.lock().has_pending() {
-        return Ok(());
-    }
     let end = match session.block() {
         Some(_) => End::Statement,
         None => End::Transaction,
     };
-    run::aside(&session.engine, async move { settle(&mut transaction.lock(), end) }).await
+    at_end(session, end).await
+}
+
+/// Checks what is pending, once those have ended who are changing rows that decide on it.
+pub(crate) async fn at_end(session: &Session, end: End) -> Result<()> {
+    let transaction = session.transaction()?;
+    if !transaction.lock().has_pending() {
+        return Ok(());
+    }
+    loop {
+        let own = transaction.clone();
+        let found = run::aside(&session.engine, async move { settle::violation(&mut own.lock(), end) });
+        match found.await? {
+            Some(found) => found.wait(session).await?,
+            None => return Ok(()),
+        }
+    }
 }
