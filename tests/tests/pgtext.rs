@@ -107,7 +107,7 @@ pub fn pg_text(pg_type: &Type, raw: &[u8]) -> Result<String> {
             )
         }
         Type::UUID => uuid::Uuid::from_bytes(fixed(raw)?).to_string(),
-        Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME | Type::JSON | Type::UNKNOWN => {
+        Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME | Type::JSON | Type::XML | Type::UNKNOWN => {
             String::from_utf8(raw.to_vec())?
         }
         // The vectors of system tables: arrays in binary, words in text.
