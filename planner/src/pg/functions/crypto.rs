@@ -1,5 +1,5 @@
 //! Digests, passwords, random bytes and uuids: what the functions of the extensions `pgcrypto` and `uuid-ossp` are made of
-//! (`session/statements/extension`), under names of its own.
+//! (`catalog/extensions`), under names of its own.
 
 use super::row::Kind::{Bytea, Text};
 use super::row::{Out, Value, bytes, of, row_function, text};

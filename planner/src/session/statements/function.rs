@@ -324,16 +324,15 @@ pub(super) fn drop_one(session: &mut Session, key: &ObjectKey, cascade: bool) ->
 
 /// A function of an extension goes with it alone.
 fn check_not_of_extension(state_now: &DatabaseState, key: &ObjectKey) -> Result<()> {
-    match state_now.objects().get(key) {
-        Some(Object::Function(own)) if own.options.extension.is_some() => {
-            let name = own.options.extension.as_deref().unwrap_or_default();
-            let function = text_dependents::function_of(key);
-            let message = format!("cannot drop {function} because extension {name} requires it");
-            Err(SqlError::new(state::DEPENDENT_OBJECTS_STILL_EXIST, message)
-                .hint(format!("You can drop extension {name} instead.")))
-        }
-        _ => Ok(()),
+    if let Some(Object::Function(own)) = state_now.objects().get(key)
+        && let Some(name) = &own.options.extension
+    {
+        let function = text_dependents::function_of(key);
+        let message = format!("cannot drop {function} because extension {name} requires it");
+        return Err(SqlError::new(state::DEPENDENT_OBJECTS_STILL_EXIST, message)
+            .hint(format!("You can drop extension {name} instead.")));
     }
+    Ok(())
 }
 
 pub(super) fn drop_all(

@@ -25,7 +25,7 @@ pub(crate) const AVAILABLE: [Available; 4] = [
         name: "pgcrypto",
         version: "1.3",
         comment: "cryptographic functions",
-        script: include_str!("../session/statements/extension/pgcrypto.sql"),
+        script: include_str!("pgcrypto.sql"),
     },
     Available {
         name: "plpgsql",
@@ -37,7 +37,7 @@ pub(crate) const AVAILABLE: [Available; 4] = [
         name: "uuid-ossp",
         version: "1.1",
         comment: "generate universally unique identifiers (UUIDs)",
-        script: include_str!("../session/statements/extension/uuid-ossp.sql"),
+        script: include_str!("uuid-ossp.sql"),
     },
 ];
 
