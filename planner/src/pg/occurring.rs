@@ -9,6 +9,18 @@ use datafusion::logical_expr::expr::{AggregateFunction, InSubquery, SetCompariso
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, Volatility};
 use std::ops::BitOr;
 
+/// Whether a plan may give other rows, or do something, each time that it runs.
+pub(crate) fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            found = found || expr.is_volatile();
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(found)
+}
+
 /// A set of kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kinds(u32);

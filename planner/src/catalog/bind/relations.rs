@@ -8,6 +8,7 @@ use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
 use crate::pg::functions::sets::{self, ONCE, ORDINALITY};
 use crate::pg::nodes::Materialized;
+use crate::pg::occurring::is_volatile;
 use crate::pg::rewrite::{COMBINED, GATHERED, ROWS_FROM, call, displayed_name, repeated_name};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -468,21 +469,9 @@ fn too_many(table: &str, columns: usize, names: usize) -> datafusion::error::Dat
     to_datafusion(SqlError::new(state::INVALID_COLUMN_REFERENCE, message))
 }
 
-/// Whether a plan calls a volatile function.
 /// Whether rows are aggregated, so that to compute them twice takes longer than to keep them. Rows that are as many as those
 /// they come from are computed where they are read, by the conditions there.
 fn is_costly(plan: &LogicalPlan) -> Result<bool> {
     let aggregates = |node: &LogicalPlan| Ok(matches!(node, LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_)));
     Ok(!plan.contains_outer_reference() && plan.exists(aggregates)?)
-}
-
-fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            found = found || expr.is_volatile();
-            Ok(TreeNodeRecursion::Continue)
-        })
-    })?;
-    Ok(found)
 }

@@ -16,6 +16,7 @@ use super::execution::{fresh, shares_state, task};
 use super::parameters::{is_fillable, opened};
 use crate::optimizer::{self, passes};
 use crate::pg::nodes::{Apply, ApplyKind, Binding, GUARD, Materialized, ProjectSet, applies};
+use crate::pg::occurring::is_volatile;
 use async_trait::async_trait;
 use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
@@ -66,7 +67,7 @@ impl ExtensionPlanner for ApplyPlanner {
         let values = values.map(|b| planner.create_physical_expr(&b.value, node.left.schema(), session, context));
         let values = values.collect::<Result<Vec<_>>>()?;
         let ids: Vec<String> = node.bindings.iter().map(|binding| binding.id.clone()).collect();
-        let volatile = is_volatile(&node.subquery)?;
+        let volatile = applies(&node.subquery) || is_volatile(&node.subquery)?;
         let together = match volatile {
             true => Lazy::default(),
             false => Lazy::of(node, &ids, input, &values)?,
@@ -94,17 +95,6 @@ impl ExtensionPlanner for ApplyPlanner {
             Arc::clone(node.schema.inner()),
         ))))
     }
-}
-
-fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
-    let mut found = applies(plan);
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            found = found || expr.is_volatile();
-            Ok(TreeNodeRecursion::Continue)
-        })
-    })?;
-    Ok(found)
 }
 
 /// The physical plan that `fresh` fills values into; None where there is none.

@@ -2,7 +2,7 @@
 //! one aggregation over all of them.
 
 use super::distinct::{distinct, without_distinct};
-use datafusion::common::tree_node::TreeNodeRecursion;
+use crate::pg::occurring::is_volatile;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::expr::GroupingSet;
 use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, cast, col, lit, when};
@@ -114,17 +114,4 @@ fn numbers(sets: &GroupingSet, keys: &[Expr]) -> Vec<u64> {
         GroupingSet::GroupingSets(all) => all.iter().for_each(|set| add(of(&set.iter().collect::<Vec<_>>()))),
     }
     numbers
-}
-
-/// Whether a plan may give other rows each time.
-fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        found |= node.expressions().iter().any(Expr::is_volatile);
-        Ok(match found {
-            true => TreeNodeRecursion::Stop,
-            false => TreeNodeRecursion::Continue,
-        })
-    })?;
-    Ok(found)
 }

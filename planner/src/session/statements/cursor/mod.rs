@@ -9,6 +9,7 @@ use crate::catalog::bind::fold;
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::errors::from_datafusion;
 use crate::pg::functions::session::now_us;
+use crate::pg::occurring::is_volatile;
 use crate::pg::outcome::{BatchStream, Outcome, RowsTag};
 use crate::pg::parse::cursor::Fetch;
 use crate::pg::types::describe as describe_columns;
@@ -17,7 +18,6 @@ use crate::session::run;
 use crate::session::{Cursor, Prepared, Session};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::ScalarValue;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{CloseCursor, Declare, Query};
@@ -78,7 +78,8 @@ pub(super) async fn declare(
         rows = rows.saturating_add(table.rows());
     });
     known.map_err(|error| from_datafusion(&error))?;
-    let repeatable = rows <= CAREFULLY_ROWS_MAX && !is_volatile(&plan)?;
+    // A query that is volatile may give, or do, something else where it is begun again.
+    let repeatable = rows <= CAREFULLY_ROWS_MAX && !is_volatile(&plan).map_err(|error| from_datafusion(&error))?;
     let carefully = repeatable.then(|| Carefully {
         run: own.clone(),
         plan: plan.clone(),
@@ -100,19 +101,6 @@ pub(super) async fn declare(
         },
     );
     Ok(Outcome::Command("DECLARE CURSOR".into()))
-}
-
-/// Whether a query that is begun again may give, or do, something else.
-fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
-    let looked = plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            found |= expr.is_volatile();
-            Ok(TreeNodeRecursion::Continue)
-        })
-    });
-    looked.map_err(|error| from_datafusion(&error))?;
-    Ok(found)
 }
 
 /// Refuses to change a table that an open cursor of the session reads.
