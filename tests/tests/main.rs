@@ -11,6 +11,7 @@ mod architecture;
 mod bench_store;
 mod bounds;
 mod cancel;
+mod computed_keys;
 mod copy;
 mod demo;
 mod drivers;
@@ -79,6 +80,7 @@ fn main() {
     trials.extend(cancel::trials());
     trials.extend(kept::trials());
     trials.extend(frames::trials());
+    trials.extend(computed_keys::trials());
     trials.extend(tops::trials());
     trials.extend(together::trials());
     trials.extend(limits::trials());

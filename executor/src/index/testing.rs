@@ -11,8 +11,8 @@ use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal, in_lis
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use tenon_storage::numeric::Numeric;
 use tenon_storage::{
-    ColumnDef, ColumnOrder, Database, IndexDef, Keys, MemoryBudget, Segment, SqlType, TableDef, TableVersion,
-    Transaction,
+    ColumnDef, ColumnOrder, Database, IndexDef, Keys, MemoryBudget, RowLocation, Segment, SqlType, TableDef, TableRows,
+    TableVersion, Transaction,
 };
 
 pub(crate) type Expr = Arc<dyn PhysicalExpr>;
@@ -109,17 +109,16 @@ pub(crate) fn segments(rng: &mut StdRng, transaction: &Transaction, rows: usize)
 /// Keeps each row with probability `share`, and adds rows.
 pub(crate) fn replace(rng: &mut StdRng, transaction: &mut Transaction, share: f64, added: usize) {
     let table = table(transaction);
-    let mut mask = |segment: &Arc<Segment>| {
-        let touched = rng.random_bool(0.6);
-        touched.then(|| {
-            (0..segment.rows())
-                .map(|_| Some(rng.random_bool(share)))
-                .collect::<BooleanArray>()
-        })
-    };
-    let keep: Vec<_> = table.segments().iter().map(&mut mask).collect();
+    let mut gone = TableRows::default();
+    for (at, segment) in table.segments().iter().enumerate() {
+        if rng.random_bool(0.6) {
+            for row in (0..segment.rows()).filter(|_| !rng.random_bool(share)) {
+                gone.insert(RowLocation { segment: at, row });
+            }
+        }
+    }
     let added = segments(rng, transaction, added);
-    transaction.replace_rows(&table, &keep, added, Keys::Changed).unwrap();
+    transaction.replace_rows(&table, &gone, added, Keys::Changed).unwrap();
 }
 
 pub(crate) fn comparison(rng: &mut StdRng, column: usize) -> Expr {

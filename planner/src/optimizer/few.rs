@@ -14,6 +14,7 @@ use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue};
+use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{
@@ -68,7 +69,17 @@ const AGGREGATES: [&str; 7] = ["count", "sum", "min", "max", "avg", "bool_and", 
 /// Whether [`rows`] may evaluate such a plan, if it finds the rows few enough.
 pub(crate) fn is_candidate(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let mut expressions = 0;
-    are_known(plan, DEPTH_MAX, &mut expressions).unwrap_or(false) && expressions <= EXPRESSIONS_MAX
+    are_known(plan, DEPTH_MAX, &mut expressions).unwrap_or(false) && expressions <= EXPRESSIONS_MAX && !reads_rows(plan)
+}
+
+/// The same of a plan whose source of rows stands for those that it is given.
+pub(crate) fn is_over_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let mut expressions = 0;
+    are_known(plan, DEPTH_MAX, &mut expressions).unwrap_or(false) && expressions <= EXPRESSIONS_MAX && reads_rows(plan)
+}
+
+fn reads_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<DataSourceExec>() || plan.children().into_iter().any(reads_rows)
 }
 
 fn are_known(plan: &Arc<dyn ExecutionPlan>, depth: usize, expressions: &mut usize) -> Result<bool> {
@@ -91,6 +102,7 @@ fn are_known(plan: &Arc<dyn ExecutionPlan>, depth: usize, expressions: &mut usiz
                 || is_one_group(plan)
                 || (plan.is::<PlaceholderRowExec>() && plan.schema().fields().is_empty())
                 || plan.is::<EmptyExec>()
+                || plan.is::<DataSourceExec>()
         }
     };
     // An empty plan may have several partitions, each with its rows.
@@ -111,7 +123,7 @@ fn are_known(plan: &Arc<dyn ExecutionPlan>, depth: usize, expressions: &mut usiz
         // As they were given: over the table's columns.
         Some(scan) => scan.given().iter().try_for_each(|expr| look(expr).map(drop))?,
         // Where rows go is not asked.
-        None if plan.is::<RepartitionExec>() => {}
+        None if plan.is::<RepartitionExec>() || plan.is::<DataSourceExec>() => {}
         None => match plan.downcast_ref::<GroupExec>() {
             Some(group) => {
                 let arguments = group.spec().aggregates.iter().flat_map(|one| one.expressions());
@@ -215,6 +227,8 @@ pub(crate) struct Given<'a> {
     pub values: Option<&'a [ScalarValue]>,
     /// The state whose tables it reads in place of those that it was made for.
     pub state: Option<&'a DatabaseState>,
+    /// What its source of rows stands for.
+    pub rows: Option<&'a RecordBatch>,
 }
 
 /// The rows of a plan that [`is_candidate`]; None where they may be many.
@@ -248,6 +262,12 @@ fn evaluate(plan: &Arc<dyn ExecutionPlan>, given: Given<'_>) -> Result<Option<Ve
         let options = RecordBatchOptions::new().with_row_count(Some(1));
         let row = RecordBatch::try_new_with_options(plan.schema(), vec![], &options)?;
         return Ok(Some(vec![row]));
+    }
+    if let (true, Some(rows)) = (plan.is::<DataSourceExec>(), given.rows) {
+        let schema = plan.schema();
+        let columns = schema.fields().iter().map(|field| rows.schema().index_of(field.name()));
+        let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
+        return Ok((rows.num_rows() <= ROWS_MAX).then_some(vec![rows.project(&columns)?]));
     }
     let [input] = plan.children()[..] else {
         return Ok(plan.is::<EmptyExec>().then(Vec::new));

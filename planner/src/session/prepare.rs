@@ -7,7 +7,7 @@ use crate::pg::functions::session::now_us;
 use crate::pg::outcome::{ColumnDesc, PgType};
 use crate::pg::statement::{Kind, Statement};
 use crate::session::plan_cache::Slot;
-use crate::session::statements::{self, Description};
+use crate::session::statements::{self, Description, PairsPlan};
 use crate::session::tracked::Place;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::logical_expr::LogicalPlan;
@@ -40,6 +40,10 @@ pub struct Prepared {
     pub(crate) prepared_us: i64,
     /// What names meant then.
     pub(crate) meaning: u64,
+    /// What is run for it beside its own plan, each with plans that are kept.
+    pub(crate) parts: Mutex<Vec<Arc<Prepared>>>,
+    /// Of ON CONFLICT DO UPDATE.
+    pub(crate) pairs_plan: Mutex<Option<Arc<PairsPlan>>>,
 }
 
 impl Prepared {
@@ -62,7 +66,19 @@ impl Prepared {
             entry: Place::default(),
             prepared_us: now_us(),
             meaning: 0,
+            parts: Mutex::default(),
+            pairs_plan: Mutex::default(),
         }
+    }
+
+    /// A part of it, by its number, with the same parameters.
+    pub(crate) fn part(&self, at: usize) -> Arc<Prepared> {
+        let mut parts = self.parts.lock();
+        while parts.len() <= at {
+            let part = Self::of(self.statement.clone(), self.param_fields.clone(), None);
+            parts.push(Arc::new(part));
+        }
+        parts[at].clone()
     }
 
     /// Whether values of it are of types that ALTER TYPE may change.

@@ -437,7 +437,10 @@ fn cost(plan: &Arc<dyn ExecutionPlan>) -> f64 {
 }
 
 /// The physical plan of a logical one that leaves its parameters open; None where there is none.
-async fn open(run: &ExecutionContext, plan: &LogicalPlan) -> DataFusionResult<Option<Arc<dyn ExecutionPlan>>> {
+pub(crate) async fn open(
+    run: &ExecutionContext,
+    plan: &LogicalPlan,
+) -> DataFusionResult<Option<Arc<dyn ExecutionPlan>>> {
     let plan = bounds::planning(|| optimizer::prepared(passes::optimized(&run.state, plan.clone())?))?;
     let Some(plan) = opened(one_row(plan)?)? else {
         return Ok(None);

@@ -10,7 +10,7 @@ use crate::pg::planning;
 use crate::session::plan_cache::Purpose;
 use crate::session::role_turns::RoleLimit;
 use crate::session::run::{self, ExecutionContext};
-use datafusion::common::{DFSchemaRef, ScalarValue};
+use datafusion::common::DFSchemaRef;
 use datafusion::logical_expr::LogicalPlan;
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
@@ -251,7 +251,8 @@ impl Session {
         run::columns(&self.engine.services.state, &self.planning(), plan)
     }
 
-    fn facts(&self, snapshot: &Arc<DatabaseState>) -> Arc<Facts> {
+    /// What functions of a statement know.
+    pub(crate) fn facts(&self, snapshot: &Arc<DatabaseState>) -> Arc<Facts> {
         let path = self.path(snapshot);
         Arc::new(Facts {
             info: self.info.clone(),
@@ -282,16 +283,6 @@ impl Session {
             used_time: Default::default(),
             relation_named: bind::relation_named,
         })
-    }
-
-    /// What functions of these names say of the time now.
-    pub(crate) fn moments(&self, names: &[String]) -> Vec<ScalarValue> {
-        if names.is_empty() {
-            return Vec::new();
-        }
-        let facts = self.facts(&self.state());
-        let value = |name: &String| facts.moment(name).unwrap_or(ScalarValue::Null);
-        names.iter().map(value).collect()
     }
 
     /// Carries out the `set_config` calls of the last statement.

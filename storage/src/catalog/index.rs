@@ -2,7 +2,7 @@
 //! from segments; uniqueness is checked here (`unique`).
 
 use super::table::TableDefinition;
-use super::unique::KeyRows;
+use super::unique::{ComputedSlot, KeyRows};
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::types::SqlType;
 use serde::{Deserialize, Serialize};
@@ -106,8 +106,7 @@ impl fmt::Debug for IndexSlot {
     }
 }
 
-/// An index whose keys are expressions, or that holds some of the rows only. No query reads it. A unique one is the
-/// planner's to check, which can evaluate expressions.
+/// An index whose keys are expressions, or that holds some of the rows only. No query reads it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ExpressionIndex {
     pub oid: u32,
@@ -118,6 +117,12 @@ pub struct ExpressionIndex {
     pub keys: Vec<String>,
     /// WHERE, likewise.
     pub predicate: Option<String>,
+    /// What computes the keys of a unique one, given by who writes rows.
+    #[serde(skip)]
+    pub computed: ComputedSlot,
+    /// As those of an [`Index`].
+    #[serde(skip)]
+    pub key_rows: Arc<KeyRows>,
 }
 
 /// What CREATE INDEX asks for.
@@ -169,6 +174,9 @@ impl TableDefinition {
     pub(super) fn forget_index_data(&mut self) {
         for index in self.all_indexes_mut() {
             index.slot = Arc::default();
+            index.key_rows = Arc::default();
+        }
+        for index in &mut self.expression_indexes {
             index.key_rows = Arc::default();
         }
     }

@@ -4,6 +4,7 @@
 //! removed. Where segments are merged or rebuilt by a commit, their rows move: `Moves` remembers to where, so that a transaction
 //! that began before finds the rows that it changes in what others have committed meanwhile.
 
+use super::row_set::RowSet;
 use crate::error::{Result, StorageError};
 use crate::segment::{Live, Segment};
 use std::collections::{HashMap, VecDeque};
@@ -14,44 +15,9 @@ use std::sync::Arc;
 const MOVES_MAX: usize = 1 << 17;
 const BYTES_MAX: usize = 64 << 20;
 
-/// More rows of a segment than this are kept as bits.
-const FEW_ROWS_MAX: usize = 256;
-
 /// The rows that a transaction takes out of a table, by their whole segments.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Removed(HashMap<u64, TakenRows>);
-
-/// Rows of a whole segment that are taken.
-#[derive(Clone, Debug)]
-enum TakenRows {
-    /// By their numbers, ascending.
-    Few(Vec<u32>),
-    /// By what is left.
-    Many(Live),
-}
-
-impl TakenRows {
-    fn add(&mut self, whole: &Segment, rows: impl IntoIterator<Item = u32>) {
-        match self {
-            TakenRows::Few(own) => {
-                own.extend(rows);
-                own.sort_unstable();
-                own.dedup();
-                if own.len() > FEW_ROWS_MAX {
-                    *self = TakenRows::Many(Live::all(whole.rows()).without(own.iter().copied()));
-                }
-            }
-            TakenRows::Many(live) => *live = live.without(rows),
-        }
-    }
-
-    fn rows(&self) -> Box<dyn Iterator<Item = u32> + '_> {
-        match self {
-            TakenRows::Few(rows) => Box::new(rows.iter().copied()),
-            TakenRows::Many(live) => Box::new(live.gone()),
-        }
-    }
-}
+pub(crate) struct Removed(HashMap<u64, RowSet>);
 
 impl Removed {
     pub fn clear(&mut self) {
@@ -60,8 +26,7 @@ impl Removed {
 
     /// Takes rows of a whole segment, by their numbers there.
     pub fn add(&mut self, whole: &Segment, rows: impl IntoIterator<Item = u32>) {
-        let taken = self.0.entry(whole.id()).or_insert(TakenRows::Few(Vec::new()));
-        taken.add(whole, rows);
+        self.0.entry(whole.id()).or_default().extend(rows);
     }
 
     pub fn is_empty(&self) -> bool {
@@ -70,7 +35,7 @@ impl Removed {
 
     /// How many rows it takes.
     pub fn rows(&self) -> usize {
-        self.0.values().map(|taken| taken.rows().count()).sum()
+        self.0.values().map(RowSet::len).sum()
     }
 
     /// What is left of a segment; None: all of it. SerializationFailure where a row to be taken is gone already.
@@ -78,24 +43,28 @@ impl Removed {
         let Some(taken) = self.0.get(&segment.whole_id()) else {
             return Ok(None);
         };
-        let left = match (segment.live(), taken) {
-            (None, TakenRows::Many(live)) => live.clone(),
-            (None, TakenRows::Few(rows)) => Live::all(segment.rows()).without(rows.iter().copied()),
-            (Some(live), taken) => {
-                if taken.rows().any(|row| live.rank(row as usize).is_none()) {
-                    return Err(StorageError::serialization());
-                }
-                live.without(taken.rows())
-            }
-        };
-        Ok(Some(left))
+        if !self.is_left_in(segment) {
+            return Err(StorageError::serialization());
+        }
+        Ok(Some(match segment.live() {
+            Some(live) => live.without(taken.iter()),
+            None => Live::all(segment.rows()).without(taken.iter()),
+        }))
+    }
+
+    /// Whether all rows that it takes of a segment are there.
+    pub fn is_left_in(&self, segment: &Segment) -> bool {
+        match (self.0.get(&segment.whole_id()), segment.live()) {
+            (Some(taken), Some(live)) => taken.iter().all(|row| live.rank(row as usize).is_some()),
+            _ => true,
+        }
     }
 
     /// Where these rows lie after all moves that are known. SerializationFailure where some are gone.
     pub fn latest(&self, moves: &Moves) -> Result<Vec<RowsOf>> {
         let mut found: HashMap<u64, Vec<u32>> = HashMap::new();
         for (id, taken) in &self.0 {
-            for row in taken.rows() {
+            for row in taken.iter() {
                 let (id, row) = moves.find((*id, row), |id| !moves.of.contains_key(&id))?;
                 found.entry(id).or_default().push(row);
             }
@@ -111,10 +80,10 @@ impl Removed {
         let mut elsewhere: HashMap<u64, Vec<u32>> = HashMap::new();
         for (id, taken) in &self.0 {
             if let Some(segment) = there.get(id) {
-                found.add(segment.whole(), taken.rows());
+                found.add(segment.whole(), taken.iter());
                 continue;
             }
-            for row in taken.rows() {
+            for row in taken.iter() {
                 let (id, row) = moves.find((*id, row), |id| there.contains_key(&id))?;
                 elsewhere.entry(id).or_default().push(row);
             }

@@ -5,7 +5,7 @@ use super::foreign_key::ForeignKey;
 use super::index::{ColumnOrder, Deferral, ExpressionIndex, Index, IndexKind};
 use super::partition::Partitioning;
 use super::rows::statistics_of;
-use super::unique;
+use super::unique::{self, KeyValues, Keyed};
 use super::usage::TableUsage;
 use crate::error::{ErrorKind, Result, StorageError};
 use crate::memory::MemoryBudget;
@@ -13,7 +13,7 @@ use crate::segment::Segment;
 use crate::segment::dictionary::Dictionary;
 use crate::statistics::lazy::LazyStatistics;
 use crate::statistics::{Distribution, TableStatistics};
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -174,9 +174,16 @@ impl TableDefinition {
             .find(|index| index.name == name && matches!(index.kind, IndexKind::Primary | IndexKind::Constraint))
     }
 
-    /// Whether rows that others add meanwhile have to be seen before rows are added.
-    pub fn checks_all_rows(&self) -> bool {
-        self.expression_indexes.iter().any(|index| index.unique)
+    /// Whether rows with values in these columns may have other keys of unique indexes than with others.
+    pub fn has_keys_of(&self, mut is_changed: impl FnMut(usize) -> bool) -> bool {
+        let mut unique = self.all_indexes().filter(|index| index.is_unique());
+        let mut computed = self.expression_indexes.iter().filter(|index| index.unique);
+        unique.any(|index| index.columns.iter().any(|at| is_changed(*at)))
+            || computed.any(|index| {
+                // What nothing has computed yet may read any column.
+                let computed = index.computed.get();
+                computed.is_none_or(|computed| computed.columns().iter().any(|at| is_changed(*at)))
+            })
     }
 
     /// The names of all constraints.
@@ -254,7 +261,31 @@ impl TableVersion {
         keys: &[ArrayRef],
         budget: &Arc<MemoryBudget>,
     ) -> Result<Vec<Option<RowLocation>>> {
-        unique::locate(&self.definition, key, &self.segments, keys, budget)
+        let asked = KeyValues {
+            columns: keys.to_vec(),
+            held: None,
+        };
+        unique::locate(&self.definition, &Keyed::Columns(key), &self.segments, &asked, budget)
+    }
+
+    /// The same for keys of an index that computes them, of rows that have the table's columns.
+    pub fn locate_computed(
+        &self,
+        key: &ExpressionIndex,
+        rows: &RecordBatch,
+        budget: &Arc<MemoryBudget>,
+    ) -> Result<Vec<Option<RowLocation>>> {
+        let computed = key.computed.get();
+        let computed = computed.ok_or_else(|| StorageError::internal("nothing computes the keys of an index"))?;
+        let columns = computed.columns().iter().map(|at| rows.column(*at).clone()).collect();
+        let asked = computed.of(columns, rows.num_rows())?;
+        unique::locate(
+            &self.definition,
+            &Keyed::Computed(key, computed),
+            &self.segments,
+            &asked,
+            budget,
+        )
     }
 
     /// Where a row with each of these keys is, in any columns, whose types they have.

@@ -1,5 +1,6 @@
 //! Foreign keys in the catalog: what they depend on by place, what a transaction relied on, and stores of before.
 
+use crate::transactions::rows_of;
 use arrow::array::*;
 use std::sync::Arc;
 use tenon_storage::{
@@ -36,16 +37,11 @@ fn insert(transaction: &mut Transaction, name: &str, rows: &[[i32; 3]]) {
 /// Deletes the rows whose first column has this value.
 fn delete(transaction: &mut Transaction, name: &str, value: i32) {
     let table = table(transaction, name);
-    let keep: Vec<Option<BooleanArray>> = table
-        .segments()
-        .iter()
-        .map(|segment| {
-            let values = segment.column(0);
-            let values = values.as_primitive::<arrow::datatypes::Int32Type>();
-            Some(values.iter().map(|own| Some(own != Some(value))).collect())
-        })
-        .collect();
-    transaction.replace_rows(&table, &keep, Vec::new(), Keys::Kept).unwrap();
+    let gone = rows_of(&table, |segment, row| {
+        let own = segment.column_slice(0, row, 1);
+        own.is_valid(0) && own.as_primitive::<arrow::datatypes::Int32Type>().value(0) == value
+    });
+    transaction.replace_rows(&table, &gone, Vec::new(), Keys::Kept).unwrap();
 }
 
 fn key(parent: &TableVersion, columns: Vec<usize>) -> ForeignKey {

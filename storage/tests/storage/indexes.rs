@@ -175,20 +175,9 @@ fn few_keys_agree_with_a_map_among_many_rows() {
                     }
                 }
                 if rng.random_bool(0.3) {
-                    let keep: Vec<Option<BooleanArray>> = (0..table.segments().len())
-                        .map(|at| {
-                            let gone: Vec<usize> = found
-                                .iter()
-                                .flatten()
-                                .filter(|of| of.segment == at)
-                                .map(|of| of.row)
-                                .collect();
-                            let rows = table.segments()[at].rows();
-                            (!gone.is_empty()).then(|| (0..rows).map(|row| Some(!gone.contains(&row))).collect())
-                        })
-                        .collect();
+                    let gone = found.iter().flatten().copied().collect();
                     transaction
-                        .replace_rows(&table, &keep, Vec::new(), Keys::Changed)
+                        .replace_rows(&table, &gone, Vec::new(), Keys::Changed)
                         .unwrap();
                     there.retain(|key| !keys.contains(key));
                     continue;

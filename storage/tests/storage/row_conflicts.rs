@@ -1,13 +1,13 @@
 //! Transactions that change rows of one table at once, against sets of rows: each row is named by its two values.
 
 use crate::transactions::database as database_of;
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array, RecordBatch, StringViewArray};
+use arrow::array::{Array, ArrayRef, AsArray, Int32Array, RecordBatch, StringViewArray};
 use arrow::datatypes::Int32Type;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tenon_storage::{Bound, DatabaseState, Keys, Segment, Transaction};
+use tenon_storage::{Bound, DatabaseState, Keys, RowLocation, Segment, TableRows, Transaction};
 
 type Rows = BTreeSet<(i32, i32)>;
 
@@ -91,17 +91,19 @@ impl Open {
     /// Takes rows out, and puts them in again with a second value that nobody has used.
     fn change(&mut self, chosen: &Rows, again: Option<i32>) {
         let table = self.transaction.state().table("public", "t").unwrap().clone();
-        let keep = table.segments().iter().map(|segment| {
-            let mask: Vec<bool> = listed(segment).iter().map(|row| !chosen.contains(row)).collect();
-            mask.contains(&false).then(|| BooleanArray::from(mask))
-        });
-        let keep: Vec<_> = keep.collect();
+        let mut gone = TableRows::default();
+        for (at, segment) in table.segments().iter().enumerate() {
+            let rows = listed(segment).into_iter().enumerate();
+            for (row, _) in rows.filter(|(_, row)| chosen.contains(row)) {
+                gone.insert(RowLocation { segment: at, row });
+            }
+        }
         let next: Rows = again.map_or(Rows::new(), |b| chosen.iter().map(|(a, _)| (*a, b)).collect());
         let added = match next.is_empty() {
             true => vec![],
             false => segments(&self.transaction, &next),
         };
-        self.transaction.replace_rows(&table, &keep, added, Keys::Kept).unwrap();
+        self.transaction.replace_rows(&table, &gone, added, Keys::Kept).unwrap();
         for row in chosen {
             self.sees.remove(row);
             if !self.added.remove(row) {

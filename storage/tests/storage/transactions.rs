@@ -8,7 +8,8 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tenon_storage::{
-    ColumnDef, Database, DatabaseState, Keys, MemoryBudget, Segment, SqlType, StorageError, TableDef, Transaction,
+    ColumnDef, Database, DatabaseState, Keys, MemoryBudget, RowLocation, Segment, SqlType, StorageError, TableDef,
+    TableRows, TableVersion, Transaction,
 };
 
 pub fn database(key: &[&str]) -> Arc<Database> {
@@ -55,24 +56,22 @@ fn insert(transaction: &mut Transaction, values: &[i32]) -> Result<u64, StorageE
     transaction.append(oid, segments)
 }
 
+/// The rows of a table that are wanted.
+pub fn rows_of(table: &TableVersion, mut wanted: impl FnMut(&Segment, usize) -> bool) -> TableRows {
+    let segments = table.segments().iter().enumerate();
+    let each = segments.flat_map(|(at, segment)| (0..segment.rows()).map(move |row| (at, segment, row)));
+    let wanted = each.filter(|(_, segment, row)| wanted(segment, *row));
+    let wanted = wanted.map(|(segment, _, row)| RowLocation { segment, row });
+    wanted.collect()
+}
+
 /// Deletes the rows whose `a` is in `values`.
 fn delete(transaction: &mut Transaction, values: &[i32]) -> Result<(), StorageError> {
     let table = transaction.state().table("public", "t").unwrap().clone();
-    let keep: Vec<Option<BooleanArray>> = table
-        .segments()
-        .iter()
-        .map(|segment| {
-            let column = segment.column(0);
-            let mask: Vec<bool> = column
-                .as_primitive::<Int32Type>()
-                .values()
-                .iter()
-                .map(|a| !values.contains(a))
-                .collect();
-            mask.contains(&false).then(|| BooleanArray::from(mask))
-        })
-        .collect();
-    transaction.replace_rows(&table, &keep, Vec::new(), Keys::Changed)
+    let gone = rows_of(&table, |segment, row| {
+        values.contains(&segment.column_slice(0, row, 1).as_primitive::<Int32Type>().value(0))
+    });
+    transaction.replace_rows(&table, &gone, Vec::new(), Keys::Changed)
 }
 
 fn rows(state: &DatabaseState) -> Vec<i32> {
@@ -310,13 +309,9 @@ fn duplicate_keys_are_refused() {
     // An update may take a key that it frees.
     let mut transaction = database.begin();
     let table = transaction.state().table("public", "t").unwrap().clone();
-    let keep: Vec<_> = table
-        .segments()
-        .iter()
-        .map(|s| Some(BooleanArray::from(vec![false; s.rows()])))
-        .collect();
     let added = segments(&transaction, [(5, "row 5".to_string())].into_iter());
-    transaction.replace_rows(&table, &keep, added, Keys::Changed).unwrap();
+    let all = rows_of(&table, |_, _| true);
+    transaction.replace_rows(&table, &all, added, Keys::Changed).unwrap();
     transaction.commit().unwrap();
     assert_eq!(rows(&database.snapshot()), [5]);
 }

@@ -4,9 +4,10 @@ use super::each_row;
 use super::session::Facts;
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Builder};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Builder, UInt32Array};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Int64Type, UInt32Type};
+use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
@@ -70,6 +71,45 @@ pub(super) fn function(facts: &Arc<Facts>, name: &str) -> Option<Arc<ScalarUDF>>
 /// Whether this is one of them.
 pub(crate) fn is_one(function: &ScalarUDF) -> bool {
     function.inner().is::<SequenceFunction>()
+}
+
+/// Whether this is `nextval`.
+pub(crate) fn is_next(function: &ScalarUDF) -> bool {
+    let own = function.inner().downcast_ref::<SequenceFunction>();
+    own.is_some_and(|own| own.kind == Kind::Next)
+}
+
+/// The sequence that a call of `nextval` names by a constant.
+pub(crate) fn named(function: &ScalarUDF, args: &[Expr]) -> Option<u32> {
+    let own = function.inner().downcast_ref::<SequenceFunction>()?;
+    let [arg] = args else { return None };
+    let mut arg = arg;
+    // A number that is cast to oid.
+    while let Expr::Cast(cast) = arg {
+        arg = &cast.expr;
+    }
+    let Expr::Literal(value, _) = arg else { return None };
+    match value.try_as_str() {
+        Some(name) => Some((own.facts.relation_named)(&own.facts, name?).ok()?.oid()),
+        None => match value.cast_to(&DataType::UInt32).ok()? {
+            ScalarValue::UInt32(oid) => oid,
+            _ => None,
+        },
+    }
+}
+
+/// What `nextval` gives for a sequence.
+pub(crate) fn next(facts: &Arc<Facts>, sequence: u32) -> std::result::Result<i64, SqlError> {
+    let function = SequenceFunction {
+        facts: facts.clone(),
+        kind: Kind::Next,
+        signature: Signature::any(1, Volatility::Volatile),
+    };
+    let names: ArrayRef = Arc::new(UInt32Array::from(vec![sequence]));
+    let sequence = function.sequence(&names, 0)?;
+    let value = function.next(&sequence)?;
+    sequence.settle()?;
+    Ok(value)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -71,7 +71,7 @@ pub(crate) struct Facts {
     pub planning: planning::Statement,
     /// Whether the plan has a value of this statement in it, so that it cannot serve another.
     pub used: AtomicBool,
-    /// Whether it has the time in it.
+    /// Whether it has the time in it, or takes values of sequences: what each run has anew.
     pub used_time: AtomicBool,
     /// How a relation is found by its name in a string.
     pub relation_named: RelationNamed,
@@ -188,7 +188,11 @@ impl Facts {
         }
         let function = super::sequence::function(self, name).or_else(|| advisory::function(self, name));
         if let Some(function) = function {
-            self.used.store(true, Ordering::Relaxed);
+            let mark = match super::sequence::is_next(&function) {
+                true => &self.used_time,
+                false => &self.used,
+            };
+            mark.store(true, Ordering::Relaxed);
             return Some(function);
         }
         let kind = match name {

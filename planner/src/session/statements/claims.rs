@@ -3,12 +3,12 @@
 //! PostgreSQL waits where it meets such a key in the index (`_bt_check_unique`), and goes on with what has become of it. So it
 //! is here, with the whole statement's rows at once.
 
-use super::row_locks::{Patience, all_but, look_again};
+use super::row_locks::{Patience, look_again};
 use crate::pg::error::{Result, SqlError, state};
 use crate::session::Session;
 use datafusion::arrow::array::ArrayRef;
 use std::sync::Arc;
-use tenon_storage::{Claimed, Locked, RowLocation, Segment, StorageError, TableVersion, Wait};
+use tenon_storage::{Claimed, Locked, RowLocation, Segment, StorageError, TableRows, TableVersion, Wait};
 
 /// More rows that were refused are not looked for among those that others are changing.
 pub(super) const REFUSED_MAX: usize = 1 << 10;
@@ -69,14 +69,18 @@ pub(super) async fn may_go(session: &Session, table: u32, rows: &[Arc<Segment>])
 
 /// Waits for those who are changing rows whose keys keep others out. True: they have, or others had since the snapshot, and the
 /// transaction sees what they have committed now; 40001 where it keeps its snapshot.
-pub(super) async fn await_rows(session: &Session, table: &TableVersion, rows: Vec<RowLocation>) -> Result<bool> {
+pub(super) async fn await_rows(
+    session: &Session,
+    table: &TableVersion,
+    rows: impl IntoIterator<Item = RowLocation>,
+) -> Result<bool> {
+    let rows: TableRows = rows.into_iter().collect();
     if rows.is_empty() {
         return Ok(false);
     }
-    let keep = all_but(table, rows);
     let mut waited = false;
     loop {
-        let found = session.transaction()?.lock().await_rows(table, &keep)?;
+        let found = session.transaction()?.lock().await_rows(table, &rows)?;
         match found {
             Locked::Wait(wait) => {
                 Patience::of(session).wait(wait).await?;
@@ -93,10 +97,18 @@ pub(super) async fn await_rows(session: &Session, table: &TableVersion, rows: Ve
 fn with_keys_of(session: &Session, table: &TableVersion, rows: &[Arc<Segment>]) -> Result<Vec<RowLocation>> {
     let budget = session.engine.database().budget();
     let mut there = Vec::new();
-    for index in table.definition().all_indexes().filter(|index| index.is_unique()) {
+    let definition = table.definition();
+    for index in definition.all_indexes().filter(|index| index.is_unique()) {
         for segment in rows {
             let keys: Vec<ArrayRef> = index.columns.iter().map(|column| segment.column(*column)).collect();
             there.extend(table.locate(index, &keys, budget)?.into_iter().flatten());
+        }
+    }
+    let columns: Vec<usize> = (0..definition.columns.len()).collect();
+    for index in definition.expression_indexes.iter().filter(|index| index.unique) {
+        for segment in rows {
+            let rows = segment.batch(table.schema(), &columns, 0, segment.rows())?;
+            there.extend(table.locate_computed(index, &rows, budget)?.into_iter().flatten());
         }
     }
     Ok(there)

@@ -17,7 +17,7 @@ use datafusion::physical_expr::split_conjunction;
 use datafusion::physical_plan::PhysicalExpr;
 use datafusion::physical_plan::expressions::{BinaryExpr, Column, IsNotNullExpr};
 use datafusion::sql::sqlparser::ast::{ConflictTarget, Ident, ObjectName};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use tenon_storage::{Deferral, Index, IndexKind, MemoryBudget, RowLocation, TableDefinition, TableVersion};
 
@@ -176,24 +176,13 @@ impl Arbiter {
             }
             Arbiter::Computed(key) => key,
         };
-        let mut asked: HashMap<OwnedRow, Vec<usize>> = HashMap::new();
-        for (at, key) in key.of_rows(proposed)?.into_iter().enumerate() {
-            if let Some(key) = key {
-                asked.entry(key).or_default().push(at);
-            }
-        }
-        let mut found = vec![None; proposed.num_rows()];
-        if asked.is_empty() {
-            return Ok(found);
-        }
-        for (segment, keys) in key.of_table(table).enumerate() {
-            for (row, key) in keys?.0.into_iter().enumerate() {
-                for at in key.iter().filter_map(|key| asked.get(key)).flatten() {
-                    found[*at] = Some(RowLocation { segment, row });
-                }
-            }
-        }
-        Ok(found)
+        // What is wrong with a key is told in the words of its expression.
+        key.of_rows(proposed)?;
+        key.install(table.definition())?;
+        let mut indexes = table.definition().expression_indexes.iter();
+        let index = indexes.find(|index| index.name == key.name);
+        let index = index.ok_or_else(|| SqlError::internal("a key of no index"))?;
+        Ok(table.locate_computed(index, proposed, budget)?)
     }
 }
 
@@ -267,31 +256,20 @@ impl Seen {
 pub(super) struct Keys {
     table: Arc<TableVersion>,
     budget: Arc<MemoryBudget>,
-    /// Each with the index in which the table's rows are looked for; None: those are among the seen.
-    seen: Vec<(Option<Index>, Seen)>,
+    seen: Vec<(Arbiter, Seen)>,
     /// Rows of the table that kept others out, the first of them.
     met: Vec<RowLocation>,
 }
 
 impl Keys {
     pub(super) fn of(table: &Arc<TableVersion>, arbiters: &[Arbiter], budget: &Arc<MemoryBudget>) -> Result<Keys> {
-        let mut seen = Vec::new();
-        for arbiter in arbiters {
-            let mut own = Seen::of(table, arbiter)?;
-            seen.push(match arbiter {
-                Arbiter::Columns(index) => (Some(index.clone()), own),
-                Arbiter::Computed(key) => {
-                    for there in key.of_table(table) {
-                        own.keys.extend(there?.0.into_iter().flatten());
-                    }
-                    (None, own)
-                }
-            });
-        }
+        let seen = arbiters
+            .iter()
+            .map(|arbiter| Ok((arbiter.clone(), Seen::of(table, arbiter)?)));
         Ok(Keys {
             table: table.clone(),
             budget: budget.clone(),
-            seen,
+            seen: seen.collect::<Result<_>>()?,
             met: Vec::new(),
         })
     }
@@ -305,20 +283,17 @@ impl Keys {
     pub(super) fn keep_new(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
         let mut keys = Vec::new();
         let mut new = vec![true; batch.num_rows()];
-        for (index, seen) in &self.seen {
-            if let Some(index) = index {
-                let columns: Vec<ArrayRef> = index.columns.iter().map(|at| batch.column(*at).clone()).collect();
-                let there = self.table.locate(index, &columns, &self.budget)?;
-                new.iter_mut()
-                    .zip(&there)
-                    .for_each(|(new, there)| *new &= there.is_none());
-                let room = claims::REFUSED_MAX - self.met.len();
-                self.met.extend(there.into_iter().flatten().take(room));
-            }
+        for (arbiter, seen) in &self.seen {
+            let there = arbiter.locate(&self.table, batch, &self.budget)?;
+            new.iter_mut()
+                .zip(&there)
+                .for_each(|(new, there)| *new &= there.is_none());
+            let room = claims::REFUSED_MAX - self.met.len();
+            self.met.extend(there.into_iter().flatten().take(room));
             keys.push(seen.keys_of(batch)?);
         }
         for (row, new) in new.iter_mut().enumerate() {
-            let is_seen = |(keys, (_, seen)): (&Vec<Option<OwnedRow>>, &(Option<Index>, Seen))| {
+            let is_seen = |(keys, (_, seen)): (&Vec<Option<OwnedRow>>, &(Arbiter, Seen))| {
                 keys[row].as_ref().is_some_and(|key| seen.keys.contains(key))
             };
             *new &= !keys.iter().zip(&self.seen).any(is_seen);

@@ -139,10 +139,12 @@ impl TableChecks {
                 ),
             });
         }
+        let unique = Unique::of(binder, definition)?;
+        unique.install(definition)?;
         Ok(TableChecks {
             conditions,
             routes,
-            unique: Unique::of(binder, definition)?,
+            unique,
         })
     }
 
@@ -172,9 +174,11 @@ impl Checks {
         }
         let mut asked = (**definition).clone();
         asked.checks.retain(|check| !check.not_valid);
+        let table = TableChecks::planned(binder, &Arc::new(asked))?;
+        table.unique.install(definition)?;
         Ok(Checks {
             definition: definition.clone(),
-            table: Arc::new(TableChecks::planned(binder, &Arc::new(asked))?),
+            table: Arc::new(table),
             partition: None,
             views: Vec::new(),
         })
@@ -209,8 +213,8 @@ impl Checks {
         Ok(self)
     }
 
-    /// Checks what PostgreSQL checks after a row is written: what concerns all rows of the table, the views that the new
-    /// ones, in `written`, came through, and what they reference. `replaced` says whose successors they are.
+    /// Checks what PostgreSQL checks after a row is written: the views that the new ones, in `written`, came through, and what
+    /// they reference. `replaced` says whose successors they are.
     pub(super) fn verify_written(
         &self,
         transaction: &mut Transaction,
@@ -224,11 +228,6 @@ impl Checks {
         {
             return Err(StorageError::serialization().into());
         }
-        if !self.table.unique.is_empty()
-            && let Some(table) = now
-        {
-            self.table.unique.verify(table)?;
-        }
         self.hold(&self.views, written)?;
         references::written(transaction, &self.definition, written, replaced)
     }
@@ -237,19 +236,29 @@ impl Checks {
     pub(super) fn verify(&self, segments: &[Arc<Segment>]) -> Result<()> {
         self.hold(&self.table.conditions, segments)?;
         self.hold(self.partition.as_slice(), segments)?;
-        self.hold(&self.table.routes, segments)
+        self.hold(&self.table.routes, segments)?;
+        if self.table.unique.is_empty() {
+            return Ok(());
+        }
+        self.each(segments, |rows| self.table.unique.compute(rows))
     }
 
     fn hold(&self, conditions: &[Condition], segments: &[Arc<Segment>]) -> Result<()> {
         if conditions.is_empty() {
             return Ok(());
         }
+        self.each(segments, |rows| {
+            conditions.iter().try_for_each(|condition| condition.hold(rows))
+        })
+    }
+
+    /// Has the rows of each segment looked at.
+    fn each(&self, segments: &[Arc<Segment>], mut look: impl FnMut(&RecordBatch) -> Result<()>) -> Result<()> {
         let columns: Vec<usize> = (0..self.definition.columns.len()).collect();
-        for segment in segments {
+        segments.iter().try_for_each(|segment| {
             let rows = segment.batch(&self.definition.schema, &columns, 0, segment.rows())?;
-            conditions.iter().try_for_each(|condition| condition.hold(&rows))?;
-        }
-        Ok(())
+            look(&rows)
+        })
     }
 
     /// The same of rows, of the table's types, that may yet turn out to be there already (ON CONFLICT).

@@ -6,8 +6,9 @@
 //!
 //! More than 400 lines because the query for where the rows lie is made of the clauses of the other.
 
+use super::query::{Reads, StatementInput};
 use super::row_locks::{self, Found, Wish};
-use super::{parameters, query, table_locks};
+use super::{moments, parameters, query, table_locks};
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::aggregate::names::call_over_rows;
@@ -15,7 +16,7 @@ use crate::pg::outcome::{ColumnDesc, Outcome};
 use crate::pg::walk::leaves;
 use crate::session::run::{self, Source};
 use crate::session::{Prepared, Session};
-use datafusion::arrow::array::{Array, AsArray};
+use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, UInt32Type};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::LogicalPlan;
@@ -72,12 +73,12 @@ pub(super) async fn lock(
     'again: loop {
         let binder = session.binder();
         let mut chosen: Option<(u32, Expr)> = None;
-        for target in targets(&binder, query)? {
+        for (at, target) in targets(&binder, query)?.into_iter().enumerate() {
             if table_locks::lock(session, &target.table, TableLock::RowShare).await? == Found::Changed {
                 moved = true;
                 continue 'again;
             }
-            let rows = found(session, &binder, prepared, query, params, &target).await?;
+            let rows = found(session, &binder, (prepared, at), query, params, &target).await?;
             if target.skips {
                 let Some(free) = free(session, query, params, (&target, rows))? else {
                     moved = true;
@@ -88,8 +89,8 @@ pub(super) async fn lock(
                 }
                 continue;
             }
-            let keep = row_locks::all_but(&target.table, rows);
-            if row_locks::lock_as(session, &target.table, &keep, target.wish).await? == Found::Changed {
+            let rows = rows.into_iter().collect();
+            if row_locks::lock_as(session, &target.table, &rows, target.wish).await? == Found::Changed {
                 moved = true;
                 continue 'again;
             }
@@ -238,15 +239,32 @@ pub(super) fn names(lock: &LockClause, alias: &str) -> bool {
         .is_none_or(|of| of.0.last().and_then(|part| part.as_ident()).map(fold).as_deref() == Some(alias))
 }
 
-/// Where the rows lie that the query reads of a table; all that it could where those that others hold are left out.
+/// Where the rows lie that the query reads of a table, the one of its targets at `at`; all that it could where those that others
+/// hold are left out. The plan that finds them is kept with the statement.
 async fn found(
     session: &Session,
     binder: &Binder,
-    prepared: &Prepared,
+    (prepared, at): (&Prepared, usize),
     query: &ast::Query,
     params: &[ScalarValue],
     target: &Target,
 ) -> Result<Vec<RowLocation>> {
+    let is_whole = prepared.query().is_some_and(|own| std::ptr::eq(own, query));
+    let part = is_whole.then(|| prepared.part(at));
+    if let Some(part) = &part
+        && let Some(kept) = query::found(session, part, params)
+    {
+        return located(session, StatementInput::of_kept(session, part, &kept, params)?).await;
+    }
+    let plan = finding(binder, prepared, query, target)?;
+    let (plan, lasts) = moments::opened(binder, plan, params.len())?;
+    let reusable = (is_whole && lasts).then_some(Reads::AndWrites);
+    let source = query::source(session, part.as_deref().unwrap_or(prepared), plan, reusable, params)?;
+    located(session, StatementInput::Source(source)).await
+}
+
+/// The plan that finds them.
+fn finding(binder: &Binder, prepared: &Prepared, query: &ast::Query, target: &Target) -> Result<LogicalPlan> {
     let mut query = query.clone();
     if target.skips {
         query.limit_clause = None;
@@ -297,23 +315,22 @@ async fn found(
     let mut binder = binder.clone();
     binder.positions_of = Some(target.table.oid());
     let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
-    let plan = query::bind(parameters::plan(&binder, query::checked(&query)?, &declared)?.0, params)?;
-    run::drain(
-        &session.run(),
-        plan,
-        Vec::new(),
-        |rows: &mut Vec<RowLocation>, batch| {
-            let (segments, numbers) = (batch.column(0), batch.column(1));
-            // Those of an outer join's missing rows are null.
-            let there = (0..batch.num_rows()).filter(|row| segments.is_valid(*row));
-            rows.extend(there.map(|row| RowLocation {
-                segment: segments.as_primitive::<UInt32Type>().value(row) as usize,
-                row: numbers.as_primitive::<UInt32Type>().value(row) as usize,
-            }));
-            Ok(())
-        },
-    )
-    .await
+    Ok(parameters::plan(&binder, query::checked(&query)?, &declared)?.0)
+}
+
+/// The rows that a plan finds.
+async fn located(session: &Session, plan: StatementInput) -> Result<Vec<RowLocation>> {
+    let take = |rows: &mut Vec<RowLocation>, batch: RecordBatch| {
+        let (segments, numbers) = (batch.column(0), batch.column(1));
+        // Those of an outer join's missing rows are null.
+        let there = (0..batch.num_rows()).filter(|row| segments.is_valid(*row));
+        rows.extend(there.map(|row| RowLocation {
+            segment: segments.as_primitive::<UInt32Type>().value(row) as usize,
+            row: numbers.as_primitive::<UInt32Type>().value(row) as usize,
+        }));
+        Ok(())
+    };
+    plan.drain(|| session.run(), Vec::new(), take).await
 }
 
 /// Locks the rows that are free, as many as the query takes, and gives the condition that lets these through. None: others have

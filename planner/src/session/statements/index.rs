@@ -241,6 +241,8 @@ async fn on_expressions(
         nulls_not_distinct: create.nulls_distinct == Some(false),
         keys,
         predicate: predicate.map(|predicate| predicate.to_string()),
+        computed: Default::default(),
+        key_rows: Default::default(),
     };
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let transaction = session.transaction()?;
@@ -252,6 +254,7 @@ async fn on_expressions(
         return Ok(());
     };
     let unique = Unique::of(&binder, found.definition())?;
+    unique.install(found.definition())?;
     let verified = run::background(&session.engine, async move { unique.verify(&found) }).await;
     verified.map_err(|error| match error.state {
         state::UNIQUE_VIOLATION => {

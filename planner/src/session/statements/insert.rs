@@ -695,8 +695,9 @@ async fn run_once(
     let of_source = session.source_binder();
     let source = of_source.as_ref().unwrap_or(&binder);
     if let Some(upsert) = upsert(insert, &resolved)? {
-        let plan = plan(source, &resolved, insert, &declared, params)?;
-        return upsert.run(session, &binder, plan, &declared, params).await;
+        let rows = rows(session, source, prepared, (&resolved, insert), params)?;
+        let whole = prepared.is_insert(insert).then_some(prepared);
+        return upsert.run(session, &binder, (whole, rows), &declared, params).await;
     }
     let rows = rows(session, source, prepared, (&resolved, insert), params)?;
     let keep = insert.returning.is_some();

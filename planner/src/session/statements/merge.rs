@@ -21,9 +21,7 @@ use crate::pg::walk::VisitMut;
 use crate::pg::walk::null;
 use crate::session::run;
 use crate::session::{Prepared, Session};
-use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, Int32Array, RecordBatch, RecordBatchOptions,
-};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::{cast, filter_record_batch};
 use datafusion::arrow::datatypes::{DataType, FieldRef, Int32Type, Schema, UInt32Type};
 use datafusion::common::{Column, ScalarValue};
@@ -36,7 +34,7 @@ use datafusion::sql::sqlparser::ast::{
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use tenon_executor::scan::POSITION_FIELDS;
-use tenon_storage::{Keys, Relation, TableVersion, privilege};
+use tenon_storage::{Keys, Relation, RowLocation, TableRows, TableVersion, privilege};
 
 const ACTION: &str = "\u{1}action";
 
@@ -103,26 +101,20 @@ async fn run_once(
     if table_locks::for_rows(session, &table).await? == row_locks::Found::Changed {
         return Ok(None);
     }
-    let sizes: Vec<usize> = table.segments().iter().map(|segment| segment.rows()).collect();
     let found = Found {
-        changed: sizes.iter().map(|_| None).collect(),
-        sizes,
         effects: merging.effects,
         replaced: references::concern(&session.state(), &table).then(|| Replaced::of(&table)),
         ..Found::default()
     };
     let found = run::drain(&session.run(), plan, found, |found, batch| found.take(&batch)).await?;
     if found.rows > 0 {
-        let changed = found.changed.into_iter();
-        let keep = changed.map(|bits| bits.map(|mut bits| BooleanArray::new(!&bits.finish(), None)));
-        let keep: Vec<_> = keep.collect();
-        if row_locks::lock(session, &table, &keep).await? == row_locks::Found::Changed {
+        if row_locks::lock(session, &table, &found.changed).await? == row_locks::Found::Changed {
             return Ok(None);
         }
         let checks = Checks::of(session, &binder, table.definition())?;
         let writer = session.transaction()?.lock().writer(&table);
         let rows = (writer, found.written, Keys::Changed);
-        let replaced = change::replace(session, &table, keep, rows, checks, found.replaced, true);
+        let replaced = change::replace(session, &table, found.changed, rows, checks, found.replaced, true);
         if replaced.await?.is_none() {
             return Ok(None);
         }
@@ -510,10 +502,9 @@ impl VisitorMut for SourceAlone<'_> {
 /// What the plan finds, gathered.
 #[derive(Default)]
 struct Found {
-    sizes: Vec<usize>,
     effects: Vec<Effect>,
-    /// A bit for each row of a segment that is updated or deleted.
-    changed: Vec<Option<BooleanBufferBuilder>>,
+    /// The rows that are updated or deleted.
+    changed: TableRows,
     written: Vec<RecordBatch>,
     written_rows: u32,
     /// Which rows those are, where foreign keys ask.
@@ -538,23 +529,20 @@ impl Found {
             };
             written.push(matches!(effect, Some(Effect::Update(_) | Effect::Insert(_))));
             if matches!(effect, Some(Effect::Update(_) | Effect::Delete)) {
-                let (segment, row) = (segments.value(at) as usize, rows.value(at) as usize);
-                let size = self.sizes[segment];
-                let bits = self.changed[segment].get_or_insert_with(|| {
-                    let mut bits = BooleanBufferBuilder::new(size);
-                    bits.append_n(size, false);
-                    bits
-                });
-                if bits.get_bit(row) {
+                let (segment, row) = (segments.value(at), rows.value(at));
+                let location = RowLocation {
+                    segment: segment as usize,
+                    row: row as usize,
+                };
+                if !self.changed.insert(location) {
                     let message = "MERGE command cannot affect row a second time";
                     return Err(SqlError::new(state::CARDINALITY_VIOLATION, message)
                         .hint("Ensure that not more than one source row matches any one target row."));
                 }
-                bits.set_bit(row, true);
                 match (&mut self.replaced, effect) {
-                    (Some(replaced), Some(Effect::Delete)) => replaced.deleted.push((segment as u32, row as u32)),
+                    (Some(replaced), Some(Effect::Delete)) => replaced.deleted.push((segment, row)),
                     (Some(replaced), _) => {
-                        replaced.updated.push(((segment as u32, row as u32), self.written_rows));
+                        replaced.updated.push(((segment, row), self.written_rows));
                     }
                     (None, _) => {}
                 }

@@ -1,19 +1,24 @@
 //! The time in plans that are kept: parameters stand for it, after those of the statement, and get their values whenever the
-//! plan runs. Their fields have the names of the functions that tell it.
+//! plan runs. Their fields have the names of the functions that tell it. So it is with what a single row takes of sequences.
 
 use super::parameters::index;
 use crate::catalog::bind::Binder;
 use crate::pg::error::Result;
 use crate::pg::errors::from_datafusion;
 use crate::pg::functions::constant::ConstantFunction;
-use datafusion::arrow::datatypes::Field;
-use datafusion::common::Result as DataFusionResult;
+use crate::pg::functions::sequence;
+use crate::pg::functions::session::Facts;
+use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result as DataFusionResult, ScalarValue};
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// What the name of a field that stands for `nextval` begins with; the sequence's oid follows.
+const NEXT: &str = "nextval ";
 
 /// A plan of a statement with so many parameters of its own, which may serve other executions of it, with parameters in place
 /// of the time; and whether it may.
@@ -26,14 +31,21 @@ pub(super) fn opened(binder: &Binder, plan: LogicalPlan, params: usize) -> Resul
     }
     let mut possible = true;
     let mut found = 0;
+    let one_row = is_one_row(&plan)?;
     let opened = plan.clone().transform_up_with_subqueries(|node| {
         let names = NamePreserver::new(&node);
         node.map_expressions(|expr| {
             let name = names.save(&expr);
-            let changed = expr.transform_up(|expr| {
+            let mut expr = Transformed::no(expr);
+            if one_row {
+                expr.transformed = next_opened(&mut expr.data, params, &mut found);
+            }
+            let (own, was_opened) = (expr.data, expr.transformed);
+            let changed = own.transform_up(|expr| {
                 let Expr::ScalarFunction(call) = &expr else {
                     return Ok(Transformed::no(expr));
                 };
+                possible &= !sequence::is_next(&call.func);
                 let value = call.func.inner().downcast_ref::<ConstantFunction>();
                 let Some(value) = value.and_then(|_| binder.facts.moment(call.name())) else {
                     return Ok(Transformed::no(expr));
@@ -42,13 +54,11 @@ pub(super) fn opened(binder: &Binder, plan: LogicalPlan, params: usize) -> Resul
                 possible &= call.args.is_empty();
                 found += 1;
                 let field = Field::new(call.name(), value.data_type(), true);
-                let id = format!("${}", params + found);
-                Ok(Transformed::yes(Expr::Placeholder(Placeholder::new_with_field(
-                    id,
-                    Some(Arc::new(field)),
-                ))))
+                Ok(Transformed::yes(placeholder(field, params + found)))
             })?;
-            Ok(changed.update_data(|expr| name.restore(expr)))
+            let mut changed = changed.update_data(|expr| name.restore(expr));
+            changed.transformed |= was_opened;
+            Ok(changed)
         })
     });
     let opened = opened.and_then(|opened| opened.data.recompute_schema());
@@ -58,7 +68,55 @@ pub(super) fn opened(binder: &Binder, plan: LogicalPlan, params: usize) -> Resul
     }
 }
 
-/// What tells the time in such a plan: in the order of the parameters.
+fn placeholder(field: Field, number: usize) -> Expr {
+    Expr::Placeholder(Placeholder::new_with_field(format!("${number}"), Some(Arc::new(field))))
+}
+
+/// Whether a plan makes one row out of expressions alone, each of which is evaluated once.
+fn is_one_row(plan: &LogicalPlan) -> Result<bool> {
+    let mut one = true;
+    let walked = plan.apply_with_subqueries(|node| {
+        one &= match node {
+            LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) => true,
+            LogicalPlan::Values(values) => values.values.len() == 1,
+            LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
+            _ => false,
+        };
+        Ok(TreeNodeRecursion::Continue)
+    });
+    walked.map_err(|error| from_datafusion(&error))?;
+    Ok(one)
+}
+
+/// Puts a parameter in the place of a `nextval` that is all of an expression but for its type and name: nothing decides whether
+/// it is called.
+fn next_opened(expr: &mut Expr, params: usize, found: &mut usize) -> bool {
+    match expr {
+        Expr::Alias(alias) => next_opened(&mut alias.expr, params, found),
+        Expr::Cast(cast) => next_opened(&mut cast.expr, params, found),
+        Expr::ScalarFunction(call) if sequence::is_next(&call.func) => {
+            let Some(oid) = sequence::named(&call.func, &call.args) else {
+                return false;
+            };
+            *found += 1;
+            let field = Field::new(format!("{NEXT}{oid}"), DataType::Int64, true);
+            *expr = placeholder(field, params + *found);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// The values of such parameters, by their names.
+pub(super) fn values(facts: &Arc<Facts>, names: &[String]) -> Result<Vec<ScalarValue>> {
+    let value = |name: &String| match name.strip_prefix(NEXT).and_then(|oid| oid.parse().ok()) {
+        Some(oid) => Ok(ScalarValue::Int64(Some(sequence::next(facts, oid)?))),
+        None => Ok(facts.moment(name).unwrap_or(ScalarValue::Null)),
+    };
+    names.iter().map(value).collect()
+}
+
+/// What tells the time in such a plan, and the sequences: in the order of the parameters.
 pub(super) fn named(plan: &LogicalPlan, params: usize) -> Result<Vec<String>> {
     let mut found: Vec<(usize, String)> = vec![];
     let mut look = |expr: &Expr| -> DataFusionResult<TreeNodeRecursion> {

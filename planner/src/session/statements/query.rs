@@ -157,8 +157,17 @@ pub(crate) fn found(session: &Session, prepared: &Prepared, params: &[ScalarValu
     }
     let mode = PlanCacheMode::of(&session.settings);
     let found = prepared.slot.find(&session.purpose(), params, mode, &session.state())?;
-    let moments = session.moments(found.moments());
+    // Where one cannot be had, the plan that is made anew says why.
+    let moments = moments_of(session, found.moments()).ok()?;
     Some(found.at(params, moments))
+}
+
+/// What stands in a plan for the time, and for what it takes of sequences.
+fn moments_of(session: &Session, names: &[String]) -> Result<Vec<ScalarValue>> {
+    match names.is_empty() {
+        true => Ok(Vec::new()),
+        false => moments::values(&session.facts(&session.state()), names),
+    }
 }
 
 /// A query's columns, and its plan: a kept one, or one to be made and, where that can be, kept.
@@ -229,7 +238,7 @@ pub(super) fn source(
         reusable.filter(|_| !session.surroundings.are_some() && !session.notes_reads() && prepared.slot.is_repeated());
     let reusable = reusable.filter(|_| !prepared.slot.spills() && !names_a_moment(prepared.sql()));
     let moments = moments::named(&plan, params.len())?;
-    let values = [params, &session.moments(&moments)].concat();
+    let values = [params, &moments_of(session, &moments)?].concat();
     let keeper = reusable.and_then(|reads| {
         Some(Keeper {
             moments,

@@ -75,6 +75,12 @@ impl ReturningColumns {
         own.unwrap_or_default()
     }
 
+    /// Where a column of this name is.
+    fn place_of(&self, name: &Ident) -> Option<usize> {
+        let name = fold(name);
+        self.fields.iter().position(|(_, field)| *field.name() == name)
+    }
+
     /// Under names that are all different.
     fn numbered(&self) -> Arc<Schema> {
         let fields = self.fields.iter().enumerate();
@@ -335,10 +341,12 @@ fn plain(columns: &ReturningColumns, items: &[SelectItem], width: usize) -> Opti
     for item in items {
         match item {
             SelectItem::Wildcard(options) if *options == WildcardAdditionalOptions::default() => plain.extend(0..width),
-            SelectItem::UnnamedExpr(ast::Expr::Identifier(name)) => {
-                let name = fold(name);
-                plain.push(columns.fields.iter().position(|(_, field)| *field.name() == name)?);
-            }
+            SelectItem::UnnamedExpr(ast::Expr::Identifier(name)) => plain.push(columns.place_of(name)?),
+            // As most object-relational mappers write it.
+            SelectItem::UnnamedExpr(ast::Expr::CompoundIdentifier(names)) => match names.as_slice() {
+                [relation, name] if fold(relation) == columns.alias() => plain.push(columns.place_of(name)?),
+                _ => return None,
+            },
             _ => return None,
         }
     }

@@ -7,12 +7,11 @@ use crate::pg::error::{Result, SqlError, state};
 use crate::session::Session;
 use crate::session::activity::Backend;
 use crate::session::run::stopped;
-use datafusion::arrow::array::BooleanArray;
 use datafusion::sql::sqlparser::ast::{LockType, Query};
 use std::sync::Arc;
 use std::time::Duration;
 use tenon_storage::heap::Account;
-use tenon_storage::{LockMode, Locked, RowLocation, StorageError, TableVersion, Wait};
+use tenon_storage::{LockMode, Locked, StorageError, TableRows, TableVersion, Wait};
 use tokio_util::sync::CancellationToken;
 
 /// What became of the rows that a statement has found.
@@ -32,37 +31,19 @@ pub(super) struct Wish {
     pub waits: bool,
 }
 
-/// The rows of a table to keep where some are left out.
-pub(super) fn all_but(
-    table: &TableVersion,
-    left_out: impl IntoIterator<Item = RowLocation>,
-) -> Vec<Option<BooleanArray>> {
-    let mut keep: Vec<Option<Vec<bool>>> = vec![None; table.segments().len()];
-    for at in left_out {
-        let rows = table.segments()[at.segment].rows();
-        keep[at.segment].get_or_insert_with(|| vec![true; rows])[at.row] = false;
-    }
-    keep.into_iter().map(|rows| rows.map(BooleanArray::from)).collect()
-}
-
-/// Locks the rows of a table that `keep` leaves out, which are to be changed, and waits for those that others hold.
-pub(super) async fn lock(session: &Session, table: &TableVersion, keep: &[Option<BooleanArray>]) -> Result<Found> {
+/// Locks rows of a table that are to be changed, and waits for those that others hold.
+pub(super) async fn lock(session: &Session, table: &TableVersion, rows: &TableRows) -> Result<Found> {
     let wish = Wish {
         mode: LockMode::Change,
         waits: true,
     };
-    lock_as(session, table, keep, wish).await
+    lock_as(session, table, rows, wish).await
 }
 
 /// The same in other ways.
-pub(super) async fn lock_as(
-    session: &Session,
-    table: &TableVersion,
-    keep: &[Option<BooleanArray>],
-    wish: Wish,
-) -> Result<Found> {
+pub(super) async fn lock_as(session: &Session, table: &TableVersion, rows: &TableRows, wish: Wish) -> Result<Found> {
     loop {
-        let locked = session.transaction()?.lock().lock_rows(table, keep, wish.mode)?;
+        let locked = session.transaction()?.lock().lock_rows(table, rows, wish.mode)?;
         match locked {
             Locked::Taken => return Ok(Found::Stand),
             Locked::Wait(wait) if wish.waits => Patience::of(session).wait(wait).await?,

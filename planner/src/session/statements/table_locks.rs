@@ -18,16 +18,7 @@ use tenon_storage::{ForeignKey, Relation, TableLock, TableVersion, privilege};
 
 /// Locks a table whose rows are to be changed.
 pub(super) async fn for_rows(session: &Session, table: &TableVersion) -> Result<Found> {
-    lock(session, table, mode_for_rows(table)).await
-}
-
-/// How a table is locked whose rows are to be changed. Keys that are expressions are looked for in all rows: one transaction
-/// after the other adds some.
-pub(super) fn mode_for_rows(table: &TableVersion) -> TableLock {
-    match table.definition().checks_all_rows() {
-        true => TableLock::ShareRowExclusive,
-        false => TableLock::RowExclusive,
-    }
+    lock(session, table, TableLock::RowExclusive).await
 }
 
 /// Locks a table, and waits for those who have locked it otherwise.

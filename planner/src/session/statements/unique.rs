@@ -1,25 +1,32 @@
-//! Unique indexes on expressions, or over some of the rows: checked over the whole table after rows were written.
+//! Unique indexes on expressions, or over some of the rows: what computes their keys, which storage checks as it does those
+//! of columns; whole tables are looked through as an index is made.
 
 use super::constraints::physical;
 use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::{from_arrow, from_datafusion};
 use crate::pg::parse::parse_expression;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, RecordBatch};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::datatypes::Schema;
 use datafusion::arrow::row::{OwnedRow, RowConverter, SortField};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::PhysicalExpr;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use tenon_storage::numeric::compare_key;
-use tenon_storage::{ExpressionIndex, Subject, TableDefinition, TableVersion};
+use tenon_storage::{
+    ComputedKey, ErrorKind, ExpressionIndex, KeyValues, StorageError, Subject, TableDefinition, TableVersion,
+};
 
 /// The unique indexes of a table that storage does not check.
 pub(super) struct Unique(Vec<Key>);
 
 /// What one of them is about.
 pub(super) struct Key {
-    name: String,
+    pub name: String,
     /// The expressions as errors show them.
     shown: String,
     /// What errors are about.
@@ -37,6 +44,16 @@ impl Unique {
 
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Gives a table's indexes what computes their keys.
+    pub(super) fn install(&self, definition: &TableDefinition) -> Result<()> {
+        self.0.iter().try_for_each(|key| key.install(definition))
+    }
+
+    /// Computes the keys of rows, for what may be wrong with them.
+    pub(super) fn compute(&self, rows: &RecordBatch) -> Result<()> {
+        self.0.iter().try_for_each(|key| key.of_rows(rows).map(drop))
     }
 
     /// 23505 for the first key that two rows have.
@@ -71,6 +88,15 @@ impl Key {
             nulls_not_distinct: index.nulls_not_distinct,
             converter: RowConverter::new(fields).map_err(|error| from_arrow(&error))?,
         })
+    }
+
+    /// Gives the index of this name what computes its keys.
+    pub(super) fn install(&self, definition: &TableDefinition) -> Result<()> {
+        let mut indexes = definition.expression_indexes.iter();
+        if let Some(index) = indexes.find(|index| index.name == self.name) {
+            index.computed.set(Arc::new(Computed::of(self, definition)?));
+        }
+        Ok(())
     }
 
     fn values(&self, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
@@ -152,4 +178,76 @@ fn evaluated(expr: &Arc<dyn PhysicalExpr>, rows: &RecordBatch) -> Result<ArrayRe
     expr.evaluate(rows)
         .and_then(|value| value.into_array(rows.num_rows()))
         .map_err(|error| from_datafusion(&error))
+}
+
+/// The keys of an index, over the columns alone that they are made of.
+#[derive(Debug)]
+struct Computed {
+    columns: Vec<usize>,
+    schema: Arc<Schema>,
+    values: Vec<Arc<dyn PhysicalExpr>>,
+    predicate: Option<Arc<dyn PhysicalExpr>>,
+}
+
+impl Computed {
+    fn of(key: &Key, definition: &TableDefinition) -> Result<Computed> {
+        let exprs = key.values.iter().chain(&key.predicate);
+        let columns: BTreeSet<usize> = exprs.flat_map(collect_columns).map(|column| column.index()).collect();
+        let columns: Vec<usize> = columns.into_iter().collect();
+        let schema = definition
+            .schema
+            .project(&columns)
+            .map_err(|error| from_arrow(&error))?;
+        let over_them = |expr: &Arc<dyn PhysicalExpr>| {
+            let moved = Arc::clone(expr).transform_down(|expr| {
+                let Some(column) = expr.downcast_ref::<Column>() else {
+                    return Ok(Transformed::no(expr));
+                };
+                let at = columns.partition_point(|own| *own < column.index());
+                let moved: Arc<dyn PhysicalExpr> = Arc::new(Column::new(column.name(), at));
+                Ok(Transformed::yes(moved))
+            });
+            moved.data().map_err(|error| from_datafusion(&error))
+        };
+        Ok(Computed {
+            values: key.values.iter().map(over_them).collect::<Result<_>>()?,
+            predicate: key.predicate.as_ref().map(over_them).transpose()?,
+            schema: Arc::new(schema),
+            columns,
+        })
+    }
+
+    fn keys(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<KeyValues> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let rows = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options);
+        let rows = rows.map_err(|error| from_arrow(&error))?;
+        let held = self.predicate.as_ref().map(|predicate| evaluated(predicate, &rows));
+        // NULL holds no row.
+        let held = held.transpose()?.map(|held| {
+            let held = held.as_boolean();
+            match held.nulls() {
+                Some(nulls) => held.values() & nulls.inner(),
+                None => held.values().clone(),
+            }
+        });
+        let columns = self.values.iter().map(|value| evaluated(value, &rows));
+        Ok(KeyValues {
+            columns: columns.collect::<Result<_>>()?,
+            held,
+        })
+    }
+}
+
+impl ComputedKey for Computed {
+    fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    fn of(&self, columns: Vec<ArrayRef>, rows: usize) -> tenon_storage::Result<KeyValues> {
+        self.keys(columns, rows).map_err(|error| match error.state {
+            state::OUT_OF_MEMORY => StorageError::new(ErrorKind::OutOfMemory, error.message),
+            // They were computed before, when the rows were written.
+            _ => StorageError::internal(&error.message),
+        })
+    }
 }

@@ -5,12 +5,13 @@
 //! `excluded.c` is a column of its own; what it gives replaces the rows that are there.
 
 use super::conflict::Arbiter;
+use super::query::StatementInput;
 use super::references::{self, Replaced};
 use super::returning::ReturningColumns;
 use super::updatable::{self, Through};
 use super::{
     assign, change, claims, conflict, defaults, insert, parameters, query, returned_addresses, returning, row_locks,
-    select, xmax,
+    select, upsert_plan, xmax,
 };
 use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError, state};
@@ -18,10 +19,10 @@ use crate::pg::errors::{from_arrow, from_datafusion};
 use crate::pg::outcome::Outcome;
 use crate::pg::rewrite::rewrite;
 use crate::pg::walk::VisitMut;
-use crate::session::Session;
 use crate::session::run;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array};
-use datafusion::arrow::compute::{concat_batches, interleave, take_record_batch};
+use crate::session::{Prepared, Session};
+use datafusion::arrow::array::{AsArray, Int64Array, RecordBatch, UInt32Array};
+use datafusion::arrow::compute::{concat_batches, take_record_batch};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::datasource::{MemTable, provider_as_source};
@@ -65,27 +66,22 @@ impl Upsert<'_> {
     }
 
     /// Runs the statement over the rows that `source` gives, which have the table's columns. None: others have added keys
-    /// meanwhile, and it is to be run again.
+    /// meanwhile, and it is to be run again. `prepared`: where plans may be kept, if it is all of that statement.
     pub(super) async fn run(
         mut self,
         session: &mut Session,
         binder: &Binder,
-        source: LogicalPlan,
+        (prepared, source): (Option<&Prepared>, StatementInput),
         types: &[u32],
         params: &[ScalarValue],
     ) -> Result<Option<Outcome>> {
         let definition = self.table.definition().clone();
         let own = definition.clone();
-        let rows = run::drain(
-            &session.run(),
-            source,
-            Vec::new(),
-            move |rows: &mut Vec<RecordBatch>, batch| {
-                rows.push(tenon_storage::writer::conform(&insert::as_stored(&batch)?, &own)?);
-                Ok(())
-            },
-        )
-        .await?;
+        let take = move |rows: &mut Vec<RecordBatch>, batch| {
+            rows.push(tenon_storage::writer::conform(&insert::as_stored(&batch)?, &own)?);
+            Ok(())
+        };
+        let rows = source.drain(|| session.run(), Vec::new(), take).await?;
         let proposed = concat_batches(&definition.schema, &rows).map_err(|error| from_arrow(&error))?;
         // Rows that are there already are checked before that is seen.
         updatable::checks(session, self.through.as_ref(), binder, &definition)?.verify_proposed(&proposed)?;
@@ -98,7 +94,7 @@ impl Upsert<'_> {
         let located = loop {
             let (table, arbiters, proposed) = (self.table.clone(), arbiters.clone(), proposed.clone());
             let budget = session.engine.database().budget().clone();
-            let located = run::aside(&session.engine, async move {
+            let located = run::aside_over(&session.engine, proposed.num_rows(), async move {
                 let mut found = vec![None; proposed.num_rows()];
                 for arbiter in &arbiters {
                     let own = arbiter.locate(&table, &proposed, &budget)?;
@@ -116,9 +112,7 @@ impl Upsert<'_> {
             if !met.iter().all(|at| places.insert((at.segment, at.row))) {
                 return Err(second_time());
             }
-            if row_locks::lock(session, &self.table, &row_locks::all_but(&self.table, met)).await?
-                == row_locks::Found::Stand
-            {
+            if row_locks::lock(session, &self.table, &met.into_iter().collect()).await? == row_locks::Found::Stand {
                 break located;
             }
             let state = session.state();
@@ -154,19 +148,8 @@ impl Upsert<'_> {
         if !met.is_empty() {
             let excluded = pick(met.iter().map(|(row, _)| *row).collect())?;
             let pairs = self.pairs(&excluded, &met.iter().map(|(_, there)| *there).collect::<Vec<_>>())?;
-            let (plan, _) = self.assignments(binder, vec![pairs], types)?;
-            let plan = query::bind(plan, params)?;
-            let updated = run::drain(
-                &session.run(),
-                plan,
-                Vec::new(),
-                |rows: &mut Vec<RecordBatch>, batch| {
-                    rows.push(batch);
-                    Ok(())
-                },
-            )
-            .await?;
-            for batch in updated {
+            let updated = self.updated(session, binder, prepared, pairs, (types, params));
+            for batch in updated.await? {
                 let pairs = batch.column(0).as_primitive::<Int64Type>();
                 places.extend(pairs.values().iter().map(|pair| met[*pair as usize].0));
                 changed.extend(pairs.values().iter().map(|pair| met[*pair as usize].1));
@@ -214,6 +197,34 @@ impl Upsert<'_> {
         }
     }
 
+    /// What the assignments make of pairs.
+    async fn updated(
+        &self,
+        session: &Session,
+        binder: &Binder,
+        prepared: Option<&Prepared>,
+        pairs: RecordBatch,
+        (types, params): (&[u32], &[ScalarValue]),
+    ) -> Result<Vec<RecordBatch>> {
+        let plain = self.with.is_none() && self.through.is_none() && !session.surroundings.are_some();
+        let prepared = prepared.filter(|_| plain && session.watch.is_none());
+        let definition = self.table.definition();
+        if let Some(prepared) = prepared
+            && let Some(rows) = upsert_plan::rows(session, prepared, definition, &pairs, params)?
+        {
+            return Ok(rows);
+        }
+        let (plan, _) = self.assignments(binder, vec![pairs], types)?;
+        if let Some(prepared) = prepared {
+            upsert_plan::keep(session, binder, prepared, definition, (&plan, params.len())).await?;
+        }
+        let take = |rows: &mut Vec<RecordBatch>, batch| {
+            rows.push(batch);
+            Ok(())
+        };
+        run::drain(&session.run(), query::bind(plan, params)?, Vec::new(), take).await
+    }
+
     /// Takes the changed rows out of the table and adds the written ones: how many those are, and what segments they are in.
     async fn write(
         &self,
@@ -226,7 +237,6 @@ impl Upsert<'_> {
         if rows == 0 {
             return Ok(Some((0, Vec::new())));
         }
-        let keep = row_locks::all_but(&self.table, changed.iter().copied());
         let checks = updatable::checks(session, self.through.as_ref(), binder, self.table.definition())?;
         // The rows that others had before come last.
         let replaced = references::concern(&session.state(), &self.table).then(|| {
@@ -241,13 +251,11 @@ impl Upsert<'_> {
         // for the row.
         let definition = self.table.definition();
         let assigned = assign::names(&definition.columns, &self.update.assignments)?;
-        let unique = definition.all_indexes().filter(|index| index.is_unique());
-        let mut keyed = unique.flat_map(|index| &index.columns);
-        let changes_keys = keyed.any(|at| assigned.contains(&definition.columns[*at].name));
+        let changes_keys = definition.has_keys_of(|at| assigned.contains(&definition.columns[at].name));
         let segments = change::replace(
             session,
             &self.table,
-            keep,
+            changed.iter().copied().collect(),
             rows_and_keys,
             checks,
             replaced,
@@ -269,13 +277,9 @@ impl Upsert<'_> {
     }
 
     fn pairs(&self, proposed: &RecordBatch, there: &[RowLocation]) -> Result<RecordBatch> {
-        let places: Vec<(usize, usize)> = there.iter().map(|at| (at.segment, at.row)).collect();
-        let mut columns = Vec::new();
-        for at in 0..proposed.num_columns() {
-            let segments: Vec<ArrayRef> = self.table.segments().iter().map(|segment| segment.column(at)).collect();
-            let segments: Vec<&dyn Array> = segments.iter().map(AsRef::as_ref).collect();
-            columns.push(interleave(&segments, &places).map_err(|error| from_arrow(&error))?);
-        }
+        let places: Vec<(u32, u32)> = there.iter().map(|at| (at.segment as u32, at.row as u32)).collect();
+        let own = (0..proposed.num_columns()).map(|at| references::gather(&self.table, at, &places));
+        let mut columns = own.collect::<Result<Vec<_>>>()?;
         columns.extend(proposed.columns().iter().cloned());
         columns.push(Arc::new(Int64Array::from_iter_values(0..there.len() as i64)));
         RecordBatch::try_new(self.pair_schema(), columns).map_err(|error| from_arrow(&error))

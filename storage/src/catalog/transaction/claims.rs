@@ -63,7 +63,7 @@ impl Transaction {
     /// that have some of the keys: those committed are not looked at.
     pub fn claim_keys(&mut self, table: &TableVersion, added: &[Arc<Segment>], in_place: bool) -> Result<Claimed> {
         let definition = table.definition().clone();
-        if added.is_empty() || !definition.all_indexes().any(|index| index.is_unique()) || !self.is_shared(table) {
+        if added.is_empty() || !definition.has_keys_of(|_| true) || !self.is_shared(table) {
             return Ok(Claimed::Alone);
         }
         let oid = table.oid();

@@ -88,6 +88,7 @@ impl Transaction {
         definition.expression_indexes.push(ExpressionIndex {
             oid: self.database.new_oid(),
             name: name.clone(),
+            key_rows: Arc::default(),
             ..index
         });
         let next = current.redefined(definition.checked()?);

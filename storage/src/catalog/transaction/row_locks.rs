@@ -1,12 +1,12 @@
 //! Locks of rows: taken by who is going to change them or wants nobody else to, and held until the transaction ends.
 
 use super::Transaction;
-use super::rows::gone;
+use super::rows::in_whole;
 use crate::catalog::locks::{Holder, LockMode, Wait};
 use crate::catalog::moves::{Moves, Removed, RowsOf};
+use crate::catalog::row_set::TableRows;
 use crate::catalog::table::{RowLocation, TableVersion};
 use crate::error::Result;
-use arrow::array::BooleanArray;
 
 /// What became of rows that a transaction wants to lock.
 #[derive(Debug)]
@@ -19,22 +19,22 @@ pub enum Locked {
 }
 
 impl Transaction {
-    /// Locks the rows that masks leave out, until the transaction ends: those that `replace_rows` is to take out.
-    pub fn lock_rows(&mut self, table: &TableVersion, keep: &[Option<BooleanArray>], mode: LockMode) -> Result<Locked> {
-        self.look_at(table, keep, |holder, rows| holder.lock(rows, mode))
+    /// Locks rows until the transaction ends: those that `replace_rows` is to take out.
+    pub fn lock_rows(&mut self, table: &TableVersion, rows: &TableRows, mode: LockMode) -> Result<Locked> {
+        self.look_at(table, rows, |holder, rows| holder.lock(rows, mode))
     }
 
-    /// What to make of rows that masks leave out and that decide what the transaction does, though it locks none: `Wait` where
-    /// somebody is changing one, `Changed` where somebody has, else `Taken`.
-    pub fn await_rows(&mut self, table: &TableVersion, keep: &[Option<BooleanArray>]) -> Result<Locked> {
-        self.look_at(table, keep, Holder::wait_for_changes)
+    /// What to make of rows that decide what the transaction does, though it locks none: `Wait` where somebody is changing
+    /// one, `Changed` where somebody has, else `Taken`.
+    pub fn await_rows(&mut self, table: &TableVersion, rows: &TableRows) -> Result<Locked> {
+        self.look_at(table, rows, Holder::wait_for_changes)
     }
 
-    /// What becomes of the rows that masks leave out, but for the transaction's own; `wait` says for whom to wait first.
+    /// What becomes of rows, but for the transaction's own; `wait` says for whom to wait first.
     fn look_at(
         &mut self,
         table: &TableVersion,
-        keep: &[Option<BooleanArray>],
+        rows: &TableRows,
         wait: impl FnOnce(&Holder, &[RowsOf]) -> Result<Option<Wait>>,
     ) -> Result<Locked> {
         if !self.is_shared(table) {
@@ -42,11 +42,9 @@ impl Transaction {
         }
         let others = table.segments().len() - self.own_segments(table);
         let mut wanted = Removed::default();
-        for (segment, keep) in table.segments().iter().zip(keep).take(others) {
-            let gone = gone(segment, keep.as_ref());
-            if !gone.is_empty() {
-                wanted.add(segment.whole(), gone);
-            }
+        for (at, rows) in rows.iter().filter(|(at, _)| *at < others) {
+            let segment = &table.segments()[at];
+            wanted.add(segment.whole(), in_whole(segment, rows));
         }
         let holder = self.holder().clone();
         let moves = self.database.moves();
@@ -115,7 +113,7 @@ impl Transaction {
         base.is_some_and(|base| base.version() == current.version())
             || rows.moved(current.segments(), moves).is_ok_and(|rows| {
                 let mut segments = current.segments().iter();
-                segments.all(|segment| rows.left_of(segment).is_ok())
+                segments.all(|segment| rows.is_left_in(segment))
             })
     }
 }

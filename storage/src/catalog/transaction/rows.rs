@@ -2,12 +2,12 @@
 
 use super::Transaction;
 use crate::catalog::moves::Removed;
+use crate::catalog::row_set::{RowSet, TableRows};
 use crate::catalog::state::Relation;
 use crate::catalog::table::{TableDefinition, TableVersion};
 use crate::error::{Result, StorageError};
 use crate::segment::Segment;
 use crate::writer::TableWriter;
-use arrow::array::BooleanArray;
 use std::sync::Arc;
 
 /// Whether rows that replace others have their keys: then they need not be looked for.
@@ -43,44 +43,34 @@ impl Transaction {
         Ok(rows)
     }
 
-    /// UPDATE and DELETE: keeps of each segment the rows whose mask is true (None: all), then adds rows. `table` is the
-    /// version that the masks were made for: the one that this transaction sees.
+    /// UPDATE and DELETE: takes rows out, then adds others. `table` is the version that the rows are of: the one that this
+    /// transaction sees.
     pub fn replace_rows(
         &mut self,
         table: &TableVersion,
-        keep: &[Option<BooleanArray>],
+        gone: &TableRows,
         added: Vec<Arc<Segment>>,
         keys: Keys,
     ) -> Result<()> {
         let current = self.table_by_oid(table.oid())?;
-        let fits = |(segment, keep): (&Arc<Segment>, &Option<BooleanArray>)| {
-            keep.as_ref().is_none_or(|keep| keep.len() == segment.rows())
-        };
-        if current.version() != table.version()
-            || keep.len() != current.segments().len()
-            || !current.segments().iter().zip(keep).all(fits)
-        {
-            return Err(StorageError::internal(
-                "row masks are not of the table's current version",
-            ));
+        let segments = current.segments();
+        if current.version() != table.version() || !gone.fit(|at| Some(segments.get(at)?.rows())) {
+            return Err(StorageError::internal("rows are not of the table's current version"));
         }
         check_fit(&added, current.definition())?;
         let others = current.segments().len() - self.own_segments(table);
         let (mut removed, mut removed_of_others, mut others_left) = (Removed::default(), Vec::new(), others);
-        for (at, (segment, keep)) in current.segments().iter().zip(keep).enumerate() {
-            let gone = gone(segment, keep.as_ref());
-            if gone.is_empty() {
-                continue;
-            }
+        for (at, rows) in gone.iter() {
+            let segment = &segments[at];
+            let gone = in_whole(segment, rows);
             removed.add(segment.whole(), gone.iter().copied());
             if at < others {
                 others_left -= usize::from(gone.len() == segment.rows());
                 removed_of_others.push((segment.whole().clone(), gone));
             }
         }
-        let gone = keep.iter().flatten().map(|keep| keep.len() - keep.true_count());
         let new = added.iter().map(|segment| segment.rows() as u64).sum();
-        current.definition().usage.changed(gone.sum::<usize>() as u64, new);
+        current.definition().usage.changed(gone.rows() as u64, new);
         let budget = self.database.budget();
         let (next, waiting) = current.changed(&removed, &added, keys == Keys::Kept, budget, |index| {
             self.key_waits(index)
@@ -104,8 +94,7 @@ impl Transaction {
     fn change_rows(&mut self, current: &Arc<TableVersion>, next: Arc<TableVersion>, others: usize) {
         let budget = self.database.budget().clone();
         let touch = self.touch(&Relation::Table(current.clone()));
-        if touch.rewritten || current.definition().checks_all_rows() {
-            touch.rewrite();
+        if touch.rewritten {
             let (next, _) = next.settled(0, &budget);
             return self.put(Relation::Table(next));
         }
@@ -116,17 +105,13 @@ impl Transaction {
     }
 }
 
-/// The rows that a mask does not keep, by their numbers in the whole segment.
-pub(super) fn gone(segment: &Segment, keep: Option<&BooleanArray>) -> Vec<u32> {
-    let Some(keep) = keep.filter(|keep| keep.true_count() < keep.len()) else {
-        return Vec::new();
+/// Rows of a segment by their numbers in the whole segment.
+pub(super) fn in_whole(segment: &Segment, rows: &RowSet) -> Vec<u32> {
+    let number = |row: u32| match segment.live() {
+        Some(live) => live.select(row as usize) as u32,
+        None => row,
     };
-    let gone = !keep.values();
-    let gone = gone.set_indices().map(|row| match segment.live() {
-        Some(live) => live.select(row) as u32,
-        None => row as u32,
-    });
-    gone.collect()
+    rows.iter().map(number).collect()
 }
 
 /// Rows written for a table that has changed its columns since are a conflict with that change.

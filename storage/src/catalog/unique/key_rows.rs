@@ -5,7 +5,6 @@
 //! still there. A slot is a row's number and a part of its hash (linear probing at most half full: Knuth, The Art of
 //! Computer Programming 3, section 6.4).
 
-use super::super::index::Index;
 use crate::error::Result;
 use crate::memory::{MemoryBudget, Reclaim, Reservation};
 use crate::segment::{SEGMENT_ROWS_MAX, Segment};
@@ -75,13 +74,12 @@ impl KeyRows {
     /// The tables of some segments, one for each, to look for so many keys. None where rows are to be read instead.
     /// `hashes` gives those of the rows of a whole segment whose key may equal another.
     pub(super) fn tables(
-        of: &Index,
+        own: &Arc<KeyRows>,
         segments: &[&Arc<Segment>],
         keys: usize,
         budget: &Arc<MemoryBudget>,
         hashes: impl Fn(&Segment) -> Result<Vec<(u32, u64)>> + Sync,
     ) -> Result<Vec<Option<Arc<RowTable>>>> {
-        let own = &of.key_rows;
         let mut tables: Vec<Option<Arc<RowTable>>> = vec![None; segments.len()];
         let mut missing = Vec::new();
         {

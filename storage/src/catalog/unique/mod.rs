@@ -9,8 +9,11 @@
 //! (`key_rows`), so that inserts of single rows with keys in no order read none of them.
 
 mod key_rows;
+mod keyed;
 
 pub use key_rows::KeyRows;
+pub(super) use keyed::Keyed;
+pub use keyed::{ComputedKey, ComputedSlot, KeyValues};
 
 use super::index::Index;
 use super::table::{RowLocation, TableDefinition};
@@ -18,7 +21,6 @@ use crate::datetime::shown;
 use crate::error::{ErrorKind, Result, StorageError, Subject};
 use crate::memory::MemoryBudget;
 use crate::numeric::{Numeric, compare_key};
-use crate::quote;
 use crate::segment::Segment;
 use crate::statistics::ColumnStatistics;
 use crate::statistics::sketch::{hash_array, hash_u64};
@@ -27,6 +29,7 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use hashbrown::HashTable;
 use key_rows::RowTable;
+use parking_lot::Mutex;
 use rayon::prelude::*;
 use std::sync::Arc;
 
@@ -64,10 +67,16 @@ pub(super) fn check(
     waits: impl Fn(&Index) -> bool,
 ) -> Result<Vec<u32>> {
     let mut waiting = Vec::new();
-    for index in definition.all_indexes() {
-        match check_one(definition, index, there, added, budget) {
-            Err(error) if error.kind == ErrorKind::UniqueViolation && waits(index) => waiting.push(index.oid),
-            checked => checked?,
+    if added.is_empty() {
+        return Ok(waiting);
+    }
+    for key in Keyed::all(definition) {
+        let key = key?;
+        match (check_index(definition, &key, there, added, Among::Checked, budget), key) {
+            (Err(error), Keyed::Columns(index)) if error.kind == ErrorKind::UniqueViolation && waits(index) => {
+                waiting.push(index.oid);
+            }
+            (checked, _) => checked?,
         }
     }
     Ok(waiting)
@@ -81,7 +90,10 @@ pub(super) fn check_one(
     added: &[Arc<Segment>],
     budget: &Arc<MemoryBudget>,
 ) -> Result<()> {
-    check_index(definition, key, there, added, Among::Checked, budget)
+    match key.is_unique() {
+        true => check_index(definition, &Keyed::Columns(key), there, added, Among::Checked, budget),
+        false => Ok(()),
+    }
 }
 
 /// Checks the added rows against those there alone.
@@ -91,8 +103,8 @@ pub(super) fn check_met(
     added: &[Arc<Segment>],
     budget: &Arc<MemoryBudget>,
 ) -> Result<()> {
-    let mut indexes = definition.all_indexes();
-    indexes.try_for_each(|index| check_index(definition, index, there, added, Among::Left, budget))
+    let mut keys = Keyed::all(definition);
+    keys.try_for_each(|key| check_index(definition, &key?, there, added, Among::Left, budget))
 }
 
 /// Whether added rows are checked against each other.
@@ -104,27 +116,33 @@ enum Among {
 
 fn check_index(
     definition: &TableDefinition,
-    key: &Index,
+    key: &Keyed<'_>,
     there: &[Arc<Segment>],
     added: &[Arc<Segment>],
     among: Among,
     budget: &Arc<MemoryBudget>,
 ) -> Result<()> {
-    if added.is_empty() || !key.is_unique() {
+    if added.is_empty() {
         return Ok(());
     }
-    let checker = Checker { definition, key, added };
-    let ranges: Vec<ColumnStatistics> = key.columns.iter().map(|column| merged(added, *column)).collect();
-    let may_meet: Vec<&Arc<Segment>> = there.iter().filter(|segment| overlaps(segment, key, &ranges)).collect();
-    let unique = key.columns.len() == 1 && ranges[0].strictly_ascending;
-    let internally_unique = unique || among == Among::Left || (ranges[0].ascending && checker.check_runs()?);
+    let checker = Checker::new(definition, key, added);
+    let ranges = key.ranges(added);
+    let may_meet: Vec<&Arc<Segment>> = there.iter().filter(|segment| key.overlaps(segment, &ranges)).collect();
+    let internally_unique = among == Among::Left
+        || match ranges.as_slice() {
+            [] => false,
+            [only] if only.strictly_ascending => true,
+            ranges => ranges[0].ascending && checker.check_runs()?,
+        };
     if internally_unique && may_meet.is_empty() {
         return Ok(());
     }
     let rows: usize = added.iter().map(|segment| segment.rows()).sum();
     let _held = budget.reserve(rows * BYTES_PER_ROW)?;
     let table = checker.hash_added(rows, among)?;
-    let tables = KeyRows::tables(key, &may_meet, rows, budget, |whole| checker.comparable_hashes(whole))?;
+    let tables = KeyRows::tables(key.key_rows(), &may_meet, rows, budget, |whole| {
+        checker.comparable_hashes(whole)
+    })?;
     let read: usize = may_meet
         .iter()
         .zip(&tables)
@@ -138,63 +156,62 @@ fn check_index(
         true => may_meet.iter().zip(&tables).map(met).collect::<Result<_>>()?,
         false => may_meet.par_iter().zip(&tables).map(met).collect::<Result<_>>()?,
     };
+    checker.failed()?;
     match met.into_iter().fold(None, Row::first) {
         Some(row) => Err(checker.violation(&added[row.segment as usize], row.row as usize)),
         None => Ok(()),
     }
 }
 
-/// Finds the rows there that have given keys; `keys` are the key's columns.
+/// Finds the rows there that have given keys.
 pub(super) fn locate(
     definition: &TableDefinition,
-    key: &Index,
+    key: &Keyed<'_>,
     there: &[Arc<Segment>],
-    keys: &[ArrayRef],
+    asked: &KeyValues,
     budget: &Arc<MemoryBudget>,
 ) -> Result<Vec<Option<RowLocation>>> {
+    let keys = &asked.columns;
     let rows = keys.first().map_or(0, |keys| keys.len());
     let mut found = vec![None; rows];
-    let fits =
-        |(index, column): (usize, &usize)| *keys[index].data_type() == definition.columns[*column].sql_type.data_type();
-    if keys.len() != key.columns.len() || !key.columns.iter().enumerate().all(fits) {
-        return Err(StorageError::internal("keys to locate are not of the key's types"));
+    if let Keyed::Columns(key) = key {
+        let fits = |(index, column): (usize, &usize)| {
+            *keys[index].data_type() == definition.columns[*column].sql_type.data_type()
+        };
+        if keys.len() != key.columns.len() || !key.columns.iter().enumerate().all(fits) {
+            return Err(StorageError::internal("keys to locate are not of the key's types"));
+        }
     }
     let _held = budget.reserve(rows * BYTES_PER_ROW)?;
     let ranges: Vec<ColumnStatistics> = keys.iter().map(|keys| ColumnStatistics::of_array(keys)).collect();
     let mut hashes = vec![0; rows];
     for (index, keys) in keys.iter().enumerate() {
         hash_array(keys, &mut hashes);
-        if key.nulls_not_distinct {
+        if key.nulls_not_distinct() {
             let null_rows = (0..rows).filter(|row| keys.is_null(*row));
             null_rows.for_each(|row| hashes[row] = hash_u64(index as u64));
         }
     }
     // Equal keys asked for twice stand in the table twice, so all matches of a hash are visited.
     let mut table: HashTable<(u64, usize)> = HashTable::with_capacity(rows);
-    let keyed = |row: usize| key.nulls_not_distinct || keys.iter().all(|keys| keys.is_valid(row));
+    let held = |row: usize| asked.held.as_ref().is_none_or(|held| held.value(row));
+    let keyed = |row: usize| held(row) && (key.nulls_not_distinct() || keys.iter().all(|keys| keys.is_valid(row)));
     for (row, hash) in hashes.iter().enumerate().filter(|(row, _)| keyed(*row)) {
         table.insert_unique(*hash, (*hash, row), |(hash, _)| *hash);
     }
-    let checker = Checker {
-        definition,
-        key,
-        added: &[],
-    };
+    let checker = Checker::new(definition, key, &[]);
     let may_meet: Vec<usize> = (0..there.len())
-        .filter(|at| overlaps(&there[*at], key, &ranges))
+        .filter(|at| key.overlaps(&there[*at], &ranges))
         .collect();
     let segments: Vec<&Arc<Segment>> = may_meet.iter().map(|at| &there[*at]).collect();
-    let tables = KeyRows::tables(key, &segments, rows, budget, |whole| checker.comparable_hashes(whole))?;
+    let tables = KeyRows::tables(key.key_rows(), &segments, rows, budget, |whole| {
+        checker.comparable_hashes(whole)
+    })?;
     for ((index, segment), rows_there) in may_meet.into_iter().zip(segments).zip(tables) {
         if let Some(rows_there) = rows_there {
             let whole = segment.whole();
             for (hash, asked) in &table {
-                let same = |row: &usize| {
-                    let same = |(keys, column): (&ArrayRef, &usize)| {
-                        same_value(&keys.slice(*asked, 1), &whole.column_slice(*column, *row, 1))
-                    };
-                    keys.iter().zip(&key.columns).all(same)
-                };
+                let same = |row: &usize| checker.has(keys, *asked, whole, *row);
                 let left = |row: usize| segment.live().map_or(Some(row), |live| live.rank(row));
                 if let Some(row) = rows_there.rows(*hash).filter(same).find_map(left) {
                     found[*asked] = Some(RowLocation { segment: index, row });
@@ -206,10 +223,7 @@ pub(super) fn locate(
             let rows = block.whole.iter().enumerate();
             for (row, hash) in rows.filter(|(row, _)| block.is_comparable(*row)) {
                 for (_, asked) in table.iter_hash(*hash).filter(|(held, _)| held == hash) {
-                    let same = |(keys, column): (&ArrayRef, &usize)| {
-                        same_value(&keys.slice(*asked, 1), &segment.column_slice(*column, offset + row, 1))
-                    };
-                    if keys.iter().zip(&key.columns).all(same) {
+                    if checker.has(keys, *asked, segment, offset + row) {
                         found[*asked] = Some(RowLocation {
                             segment: index,
                             row: offset + row,
@@ -220,33 +234,16 @@ pub(super) fn locate(
             Ok(true)
         })?;
     }
+    checker.failed()?;
     Ok(found)
-}
-
-fn merged(segments: &[Arc<Segment>], column: usize) -> ColumnStatistics {
-    let mut all = ColumnStatistics::empty();
-    segments
-        .iter()
-        .for_each(|segment| all.append(segment.statistics(column)));
-    all
-}
-
-fn overlaps(segment: &Segment, key: &Index, ranges: &[ColumnStatistics]) -> bool {
-    key.columns.iter().zip(ranges).all(|(column, range)| {
-        let own = segment.statistics(*column);
-        let nulls_meet = key.nulls_not_distinct && own.null_count > 0 && range.null_count > 0;
-        nulls_meet
-            || match (&own.min, &own.max, &range.min, &range.max) {
-                (Some(own_min), Some(own_max), Some(min), Some(max)) => own_min <= max && min <= own_max,
-                _ => true,
-            }
-    })
 }
 
 struct Checker<'a> {
     definition: &'a TableDefinition,
-    key: &'a Index,
+    key: &'a Keyed<'a>,
     added: &'a [Arc<Segment>],
+    /// Why two keys could not be compared, for that was not possible among many.
+    failure: Mutex<Option<StorageError>>,
 }
 
 /// The keys of a block of rows.
@@ -265,7 +262,37 @@ impl Block<'_> {
     }
 }
 
-impl Checker<'_> {
+impl<'a> Checker<'a> {
+    fn new(definition: &'a TableDefinition, key: &'a Keyed<'a>, added: &'a [Arc<Segment>]) -> Checker<'a> {
+        Checker {
+            definition,
+            key,
+            added,
+            failure: Mutex::default(),
+        }
+    }
+
+    /// The error of a comparison that has failed.
+    fn failed(&self) -> Result<()> {
+        self.failure.lock().take().map_or(Ok(()), Err)
+    }
+
+    /// What a comparison gives; false, for now, where it fails.
+    fn noted(&self, equal: Result<bool>) -> bool {
+        equal.unwrap_or_else(|error| {
+            self.failure.lock().get_or_insert(error);
+            false
+        })
+    }
+
+    /// Whether a row of a segment has the key `at` of some.
+    fn has(&self, keys: &[ArrayRef], at: usize, segment: &Segment, row: usize) -> bool {
+        self.noted(self.key.values(segment, row, 1).map(|own| {
+            let mut pairs = keys.iter().zip(&own.columns);
+            pairs.all(|(keys, own)| same_value(&keys.slice(at, 1), own))
+        }))
+    }
+
     /// Blocks of a segment's key columns, each with the number of its first row.
     fn blocks(&self, segment: &Segment, mut visit: impl FnMut(usize, Block<'_>) -> Result<bool>) -> Result<bool> {
         let (mut first, mut whole) = (Vec::new(), Vec::new());
@@ -273,9 +300,9 @@ impl Checker<'_> {
             let rows = BLOCK_ROWS.min(segment.rows() - offset);
             first.clear();
             first.resize(rows, 0);
-            let mut comparable: Option<NullBuffer> = None;
-            for (index, column) in self.key.columns.iter().enumerate() {
-                let values = segment.column_slice(*column, offset, rows);
+            let keys = self.key.values(segment, offset, rows)?;
+            let mut comparable: Option<NullBuffer> = keys.held.map(NullBuffer::new);
+            for (index, values) in keys.columns.into_iter().enumerate() {
                 let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0).cloned();
                 if index == 0 {
                     hash_array(&values, &mut first);
@@ -285,7 +312,7 @@ impl Checker<'_> {
                 }
                 match nulls {
                     // What lies under a NULL is any value: all of them hash alike.
-                    Some(nulls) if self.key.nulls_not_distinct => {
+                    Some(nulls) if self.key.nulls_not_distinct() => {
                         let null_rows = (0..rows).filter(|row| nulls.is_null(*row));
                         null_rows.for_each(|row| whole[row] = hash_u64(index as u64));
                     }
@@ -431,23 +458,17 @@ impl Checker<'_> {
     }
 
     fn equal(&self, a: &Segment, row: usize, b: &Segment, other: usize) -> bool {
-        self.key
-            .columns
-            .iter()
-            .all(|column| same_value(&a.column_slice(*column, row, 1), &b.column_slice(*column, other, 1)))
+        self.noted(self.key.equal((a, row), (b, other)))
     }
 
     fn violation(&self, segment: &Segment, row: usize) -> StorageError {
-        let names = self.key.columns.iter().map(|c| &self.definition.columns[*c].name);
-        let names: Vec<String> = names.map(|name| quote::identifier(name)).collect();
-        let values: Vec<String> = self
-            .key
-            .columns
-            .iter()
-            .map(|c| display(&segment.column_slice(*c, row, 1)))
-            .collect();
-        let message = format!("duplicate key value violates unique constraint \"{}\"", self.key.name);
-        let subject = Subject::table(&self.definition.schema_name, &self.definition.name).constraint(&self.key.name);
+        let names = self.key.shown(self.definition);
+        let values = match self.key.values(segment, row, 1) {
+            Ok(values) => values.columns.iter().map(display).collect::<Vec<_>>(),
+            Err(error) => return error,
+        };
+        let message = format!("duplicate key value violates unique constraint \"{}\"", self.key.name());
+        let subject = Subject::table(&self.definition.schema_name, &self.definition.name).constraint(self.key.name());
         StorageError::new(ErrorKind::UniqueViolation, message)
             .about(subject)
             .detail(format!(

@@ -3,7 +3,7 @@
 
 use super::sim::SimDisk;
 use super::{create, dump, insert, open_on};
-use arrow::array::BooleanArray;
+use crate::transactions::rows_of;
 use futures::executor::block_on;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,12 +66,8 @@ fn change(random: &mut StdRng, transaction: &mut Transaction) -> Result<(), Stor
         }
         6 if there => {
             let table = transaction.state().table("public", name).unwrap().clone();
-            let keep = table.segments().iter().map(|segment| {
-                let rows = (0..segment.rows()).map(|_| random.random_bool(0.8));
-                Some(rows.collect::<Vec<_>>())
-            });
-            let keep: Vec<Option<BooleanArray>> = keep.map(|keep| keep.map(BooleanArray::from)).collect();
-            transaction.replace_rows(&table, &keep, Vec::new(), Keys::Changed)?;
+            let gone = rows_of(&table, |_, _| random.random_bool(0.2));
+            transaction.replace_rows(&table, &gone, Vec::new(), Keys::Changed)?;
         }
         _ => {
             if !there {

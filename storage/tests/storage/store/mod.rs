@@ -8,6 +8,7 @@ mod sequences;
 mod sim;
 mod types;
 
+use crate::transactions::rows_of;
 use arrow::array::*;
 use arrow::datatypes::*;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -260,18 +261,11 @@ fn who_commits_together_conflicts() {
 fn replace_first(database: &Arc<Database>, other: i32) -> Transaction {
     let mut transaction = database.begin();
     let table = transaction.state().table("public", "t").unwrap().clone();
-    let keep = table.segments().iter().map(|segment| {
-        let column = segment.column(0);
-        let keep: BooleanArray = column
-            .as_primitive::<Int32Type>()
-            .iter()
-            .map(|a| Some(a != Some(0)))
-            .collect();
-        Some(keep)
+    let gone = rows_of(&table, |segment, row| {
+        segment.column_slice(0, row, 1).as_primitive::<Int32Type>().value(0) == 0
     });
-    let keep: Vec<Option<BooleanArray>> = keep.collect();
     transaction
-        .replace_rows(&table, &keep, Vec::new(), Keys::Changed)
+        .replace_rows(&table, &gone, Vec::new(), Keys::Changed)
         .unwrap();
     insert(&mut transaction, "t", &[0, other]).unwrap();
     transaction

@@ -254,8 +254,7 @@ fn positions(alias: &str) -> Vec<SelectItem> {
 /// What becomes of columns that get these values.
 fn assigned(definition: &TableDefinition, values: &[Option<ast::Expr>]) -> Assigned {
     let is_changed = |at: usize| values[at].is_some() || definition.columns[at].generated.is_some();
-    let mut unique = definition.all_indexes().filter(|index| index.is_unique());
-    let keys = match unique.any(|index| index.columns.iter().any(|at| is_changed(*at))) {
+    let keys = match definition.has_keys_of(is_changed) {
         true => Keys::Changed,
         false => Keys::Kept,
     };

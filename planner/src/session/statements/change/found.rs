@@ -10,13 +10,11 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBu
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::{Schema, UInt32Type};
 use std::sync::Arc;
-use tenon_storage::{Keys, Segment, TableVersion, TableWriter};
+use tenon_storage::{Keys, RowLocation, Segment, TableRows, TableVersion, TableWriter};
 
 /// What the query finds, gathered.
 pub(super) struct Found {
-    /// A bit for each row of a segment that is to be changed.
-    pub changed: Vec<Option<BooleanBufferBuilder>>,
-    pub rows: u64,
+    pub changed: TableRows,
     /// Where they are, in the order in which they were found; None: nobody asks.
     pub places: Option<Vec<(u32, u32)>>,
     /// Takes the new rows of an UPDATE as they come: all of them would not fit beside what else queries hold.
@@ -32,15 +30,14 @@ pub(super) struct Found {
 pub(in crate::session::statements) async fn replace(
     session: &mut Session,
     table: &Arc<TableVersion>,
-    keep: Vec<Option<BooleanArray>>,
+    gone: TableRows,
     (mut writer, added, keys): (TableWriter, Vec<RecordBatch>, Keys),
     checks: Checks,
     replaced: Option<Replaced>,
     claims_keys: bool,
 ) -> Result<Option<Vec<Arc<Segment>>>> {
     let (transaction, table) = (session.transaction()?, table.clone());
-    let gone = keep.iter().flatten().map(|keep| keep.len() - keep.true_count());
-    let rows = gone.sum::<usize>() + writer.rows() + added.iter().map(RecordBatch::num_rows).sum::<usize>();
+    let rows = gone.rows() + writer.rows() + added.iter().map(RecordBatch::num_rows).sum::<usize>();
     let (segments, checks) = run::aside_over(&session.engine, rows, async move {
         for batch in &added {
             writer.append(batch)?;
@@ -57,9 +54,9 @@ pub(in crate::session::statements) async fn replace(
     let own = segments.clone();
     let done = run::aside_over(&session.engine, rows, async move {
         let mut transaction = transaction.lock();
-        let changed = match keep.iter().any(Option::is_some) {
-            true => transaction.replace_rows(&table, &keep, own.clone(), keys),
-            false => transaction.append(table.oid(), own.clone()).map(|_| ()),
+        let changed = match gone.is_empty() {
+            false => transaction.replace_rows(&table, &gone, own.clone(), keys),
+            true => transaction.append(table.oid(), own.clone()).map(|_| ()),
         };
         if let Err(error) = changed {
             return Ok(Err(error.into()));
@@ -83,28 +80,18 @@ pub(in crate::session::statements) async fn replace(
 
 /// Notes the rows of a batch that are met for the first time. `width`: the columns of the table, which come first in the
 /// schema.
-pub(super) fn take(
-    found: &mut Found,
-    sizes: &[usize],
-    (schema, width): (&Arc<Schema>, usize),
-    batch: &RecordBatch,
-) -> Result<()> {
+pub(super) fn take(found: &mut Found, (schema, width): (&Arc<Schema>, usize), batch: &RecordBatch) -> Result<()> {
     let segments = batch.column(0).as_primitive::<UInt32Type>();
     let rows = batch.column(1).as_primitive::<UInt32Type>();
     let mut first = BooleanBufferBuilder::new(batch.num_rows());
     for (segment, row) in segments.values().iter().zip(rows.values()) {
-        let (segment, row) = (*segment as usize, *row as usize);
-        let bits = found.changed[segment].get_or_insert_with(|| {
-            let mut bits = BooleanBufferBuilder::new(sizes[segment]);
-            bits.append_n(sizes[segment], false);
-            bits
+        let new = found.changed.insert(RowLocation {
+            segment: *segment as usize,
+            row: *row as usize,
         });
-        let new = !bits.get_bit(row);
-        bits.set_bit(row, true);
         first.append(new);
-        found.rows += u64::from(new);
         if let Some(places) = found.places.as_mut().filter(|_| new) {
-            places.push((segment as u32, row as u32));
+            places.push((*segment, *row));
         }
     }
     if batch.num_columns() > 2 {

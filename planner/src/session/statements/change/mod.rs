@@ -22,13 +22,13 @@ use crate::pg::error::{Result, SqlError};
 use crate::pg::outcome::Outcome;
 use crate::session::{Prepared, Session};
 use asked::{Asked, Assigned, Target, plan};
-use datafusion::arrow::array::BooleanArray;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{self, Delete, Update, With};
 use found::{Found, take};
 use std::sync::Arc;
+use tenon_storage::TableRows;
 
 pub(super) fn describe_update(
     session: &mut Session,
@@ -186,16 +186,13 @@ async fn run(
         return Ok(None);
     }
     let (rows, mut seen, assigned) = source(session, binder, (prepared, params), (asked, with), target)?;
-    let sizes: Vec<usize> = table.segments().iter().map(|segment| segment.rows()).collect();
-    let changed = sizes.iter().map(|_| None).collect();
     let writer = match what {
         "UPDATE" => Some(session.transaction()?.lock().writer(&table)),
         _ => None,
     };
     let addressed = returned_addresses::asked(&table, asked.returning().map(Vec::as_slice));
     let found = Found {
-        changed,
-        rows: 0,
+        changed: TableRows::default(),
         places: (addressed || references::concern(&session.state(), &table)).then(Vec::new),
         writer,
         kept: asked.returning().is_some().then(Vec::new),
@@ -208,12 +205,11 @@ async fn run(
         .drain(
             || session.run(),
             found,
-            move |found, batch| take(found, &sizes, (&schema, width), &batch),
+            move |found, batch| take(found, (&schema, width), &batch),
         )
         .await?;
     let Found {
         changed,
-        rows,
         places,
         writer,
         mut kept,
@@ -222,12 +218,9 @@ async fn run(
         (true, Some(places)) => returned_addresses::of_places(&table, places),
         _ => Vec::new(),
     };
+    let rows = changed.rows();
     if rows > 0 {
-        let keep: Vec<Option<BooleanArray>> = changed
-            .into_iter()
-            .map(|bits| bits.map(|mut bits| BooleanArray::new(!&bits.finish(), None)))
-            .collect();
-        if row_locks::lock(session, &table, &keep).await? == row_locks::Found::Changed {
+        if row_locks::lock(session, &table, &changed).await? == row_locks::Found::Changed {
             return Ok(None);
         }
         let checks = updatable::checks(session, view.as_ref(), binder, table.definition())?;
@@ -246,7 +239,7 @@ async fn run(
             replaced
         });
         let written = (writer, Vec::new(), assigned.keys);
-        let Some(segments) = replace(session, &table, keep, written, checks, replaced, true).await? else {
+        let Some(segments) = replace(session, &table, changed, written, checks, replaced, true).await? else {
             return Ok(None);
         };
         if addressed && what == "UPDATE" {

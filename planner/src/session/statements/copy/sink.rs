@@ -9,13 +9,12 @@ use crate::session::statements::claims::wait_aside;
 use crate::session::statements::constraints::Checks;
 use crate::session::statements::references::{End, settle};
 use crate::session::statements::row_locks::Patience;
-use crate::session::statements::table_locks::mode_for_rows;
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tenon_storage::load::{CopyLoader, Loaded};
-use tenon_storage::{Claimed, Database, Segment, Transaction, Wait};
+use tenon_storage::{Claimed, Database, Segment, TableLock, Transaction, Wait};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -100,7 +99,7 @@ impl Destination {
         let Some(table) = transaction.state().table_by_oid(table_oid).cloned() else {
             return Ok(None);
         };
-        if let Some(wait) = transaction.lock_table(table_oid, mode_for_rows(&table))? {
+        if let Some(wait) = transaction.lock_table(table_oid, TableLock::RowExclusive)? {
             return Ok(Some(wait));
         }
         match transaction.claim_keys(&table, segments, false)? {

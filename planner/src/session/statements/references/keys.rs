@@ -173,7 +173,11 @@ pub(super) fn different(before: &[ArrayRef], after: &[ArrayRef]) -> Result<Vec<u
 }
 
 /// A column's values at places of a table: segment and row.
-pub(super) fn gather(table: &TableVersion, column: usize, places: &[(u32, u32)]) -> Result<ArrayRef> {
+pub(in crate::session::statements) fn gather(
+    table: &TableVersion,
+    column: usize,
+    places: &[(u32, u32)],
+) -> Result<ArrayRef> {
     let mut rows: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     let mut order = Vec::with_capacity(places.len());
     for (segment, row) in places {

@@ -20,6 +20,7 @@ pub(super) use declare::{add, checked_again, deferral, refuse_type, validate_con
 pub(super) use dependents::{
     constraints_on, drop_all, named as depending, release_column, release_index, set_constraints, tables_to_truncate,
 };
+pub(super) use keys::gather;
 pub(crate) use settle::{End, settle};
 
 use crate::pg::error::Result;

@@ -1,0 +1,83 @@
+//! The plan of ON CONFLICT DO UPDATE's assignments, kept with its statement: it reads no table, but the pairs of rows that it is
+//! given.
+
+use super::moments;
+use crate::catalog::bind::Binder;
+use crate::optimizer::few::{self, Given};
+use crate::pg::error::Result;
+use crate::pg::errors::from_datafusion;
+use crate::session::plan_cache::Purpose;
+use crate::session::run;
+use crate::session::{Prepared, Session};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::ExecutionPlan;
+use std::sync::Arc;
+use tenon_storage::TableDefinition;
+
+/// A plan over pairs of rows, and what it was made for.
+pub(crate) struct PairsPlan {
+    plan: Arc<dyn ExecutionPlan>,
+    /// What tells the time in it, as parameters after the statement's.
+    moments: Vec<String>,
+    definition: Arc<TableDefinition>,
+    meaning: u64,
+    purpose: Purpose,
+}
+
+/// What the plan that is kept gives for some pairs; None: there is none, or they are too many.
+pub(super) fn rows(
+    session: &Session,
+    prepared: &Prepared,
+    definition: &Arc<TableDefinition>,
+    pairs: &RecordBatch,
+    params: &[ScalarValue],
+) -> Result<Option<Vec<RecordBatch>>> {
+    let kept = prepared.pairs_plan.lock().clone();
+    let right = |kept: &Arc<PairsPlan>| {
+        Arc::ptr_eq(&kept.definition, definition)
+            && kept.meaning == session.state().meaning()
+            && kept.purpose == session.purpose()
+    };
+    let Some(kept) = kept.filter(right) else {
+        return Ok(None);
+    };
+    let moments = moments::values(&session.facts(&session.state()), &kept.moments)?;
+    let values = [params, &moments].concat();
+    let given = Given {
+        values: Some(&values),
+        rows: Some(pairs),
+        ..Given::default()
+    };
+    few::rows(&kept.plan, given).map_err(|error| from_datafusion(&error))
+}
+
+/// Keeps the plan, with its parameters open, where the statement comes again and the plan is short.
+pub(super) async fn keep(
+    session: &Session,
+    binder: &Binder,
+    prepared: &Prepared,
+    definition: &Arc<TableDefinition>,
+    (plan, params): (&LogicalPlan, usize),
+) -> Result<()> {
+    if !prepared.slot.has_plans() {
+        return Ok(());
+    }
+    let (plan, lasts) = moments::opened(binder, plan.clone(), params)?;
+    if !lasts {
+        return Ok(());
+    }
+    // What cannot be planned without its values is planned with them, each time.
+    let open = run::open(&session.run(), &plan).await.unwrap_or(None);
+    if let Some(open) = open.filter(few::is_over_rows) {
+        *prepared.pairs_plan.lock() = Some(Arc::new(PairsPlan {
+            plan: open,
+            moments: moments::named(&plan, params)?,
+            definition: definition.clone(),
+            meaning: session.state().meaning(),
+            purpose: session.purpose(),
+        }));
+    }
+    Ok(())
+}
