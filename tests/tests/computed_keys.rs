@@ -37,15 +37,15 @@ async fn random() -> Result<()> {
     let mut refused = 0;
     for round in 0..STATEMENTS {
         let statement = statement(&mut random);
-        let (own, other) = (
+        let (ended, wanted) = (
             done(&client, &statement, "own", "(lower(k)) WHERE live").await,
-            done(&client, &statement, "other", "(key)").await,
+            done(&other, &statement, "other", "(key)").await,
         );
         ensure!(
-            own == other,
-            "seed {seed}, round {round}: {statement}: {own} and {other}"
+            ended == wanted,
+            "seed {seed}, round {round}: {statement}: {ended} and {wanted}"
         );
-        refused += usize::from(own == "23505");
+        refused += usize::from(ended == "23505");
         if random.random_ratio(1, 8) {
             let end = ["BEGIN", "SAVEPOINT s", "ROLLBACK TO s", "COMMIT", "ROLLBACK"][random.random_range(0..5)];
             for client in [&client, &other] {

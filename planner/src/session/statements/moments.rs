@@ -8,6 +8,7 @@ use crate::pg::errors::from_datafusion;
 use crate::pg::functions::constant::ConstantFunction;
 use crate::pg::functions::sequence;
 use crate::pg::functions::session::Facts;
+use crate::pg::functions::sets;
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result as DataFusionResult, ScalarValue};
@@ -82,7 +83,11 @@ fn is_one_row(plan: &LogicalPlan) -> Result<bool> {
             LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
             _ => false,
         };
-        Ok(TreeNodeRecursion::Continue)
+        node.apply_expressions(|expr| {
+            let gives_rows = |expr: &Expr| matches!(expr, Expr::Unnest(_)) || sets::called(expr).is_some();
+            one &= !expr.exists(|expr| Ok(gives_rows(expr)))?;
+            Ok(TreeNodeRecursion::Continue)
+        })
     });
     walked.map_err(|error| from_datafusion(&error))?;
     Ok(one)
