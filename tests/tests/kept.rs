@@ -35,7 +35,8 @@ async fn fill(client: &Client) -> Result<()> {
         let sql = format!(
             "CREATE TABLE {name} (k int PRIMARY KEY, g bigint, v text, f double precision, n numeric(10,2), d date, s smallint);
              INSERT INTO {name} SELECT g, CASE WHEN g % 5 > 0 THEN g % 7 END, 'v' || g % 11, g / 4.0, g / 8.0,
-             date '2024-01-01' + g % 9, g % 3 FROM generate_series(1, {rows}) AS g"
+             date '2024-01-01' + g % 9, g % 3 FROM generate_series(1, {rows}) AS g;
+             CREATE SEQUENCE {name}_s"
         );
         client.batch_execute(&sql).await?;
     }

@@ -38,7 +38,7 @@ async fn client_of(server: &Server, schema: &str) -> Result<Client> {
 }
 
 /// Kinds of changes.
-const WRITES: usize = 24;
+const WRITES: usize = 30;
 
 /// A change of rows of a kind.
 fn write(random: &mut StdRng, (kind, table): (usize, usize)) -> String {
@@ -98,10 +98,26 @@ fn write(random: &mut StdRng, (kind, table): (usize, usize)) -> String {
         21 => format!("INSERT INTO {table} (k, v, d) VALUES ({key}, 'a', CURRENT_DATE)"),
         22 => format!("UPDATE {table} SET d = now()::date - {number}, g = g + 1 WHERE k = {key}"),
         20 => format!("INSERT INTO {table} (k, f, d) VALUES ({key}, {other}, {day})"),
+        24 => format!("INSERT INTO {table} (k, g) VALUES ({key}, nextval('{table}_s'))"),
+        25 => format!(
+            "INSERT INTO {table} (k, g, n) VALUES ({key}, {number}, {number}.5) ON CONFLICT (k) DO UPDATE SET g = {table}.g + excluded.g, n = {number} - excluded.n WHERE {table}.g <> {number}"
+        ),
+        26 => format!(
+            "INSERT INTO {table} (k, v) VALUES ({key}, 'v{number}'), ({}, 'w') ON CONFLICT (k) DO UPDATE SET d = CURRENT_DATE, v = excluded.v, s = {table}.s + {}",
+            key + 1,
+            number * 900
+        ),
+        27 => format!(
+            "INSERT INTO {table} (k, g) VALUES ({key}, nextval('{table}_s')) ON CONFLICT (k) DO UPDATE SET f = {number}, k = {table}.k + {}",
+            number % 2
+        ),
         _ => {
             format!("WITH gone AS (DELETE FROM small WHERE k = {key}) UPDATE {table} SET g = {number} WHERE k = {key}")
         }
     };
+    if kind == 28 {
+        return format!("SELECT k, g FROM {table} WHERE k = {key} OR k = {number} FOR UPDATE");
+    }
     if kind % 3 == 0 {
         sql += [" RETURNING *", " RETURNING k", " RETURNING k, g + 1"][random.random_range(0..3)];
     }
@@ -228,6 +244,11 @@ pub(super) async fn prepared() -> Result<()> {
             "INSERT INTO $t (k, g, v) VALUES ($2, $1, 'v') ON CONFLICT DO NOTHING RETURNING k",
             "INSERT INTO $t VALUES ($2, $1, 'x', $1, $2, '2024-02-29', $1)",
             "INSERT INTO $t (k, g) SELECT k + 8000 + $1, $2 FROM $t WHERE k = $2",
+            "INSERT INTO $t (k, f, g) VALUES ($2, $1, nextval('$t_s')) RETURNING g, k",
+            "INSERT INTO $t (k, g) VALUES ($2, $1) ON CONFLICT (k) DO UPDATE SET g = $t.g + excluded.g - $1, f = $2 RETURNING *",
+            "INSERT INTO $t (k, v) VALUES ($2, 'x') ON CONFLICT (k) DO UPDATE SET v = excluded.v || $t.k, n = $1 / ($1 - 3)",
+            "SELECT k, g FROM $t WHERE k = $2 AND g > $1 FOR UPDATE",
+            "SELECT k, v FROM $t WHERE k BETWEEN $1 AND $2 FOR SHARE",
         ] {
             let sql = text.replace("$t", table);
             kept.batch_execute(&format!("PREPARE p(int, int) AS {sql}")).await?;
