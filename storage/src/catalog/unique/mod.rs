@@ -139,7 +139,7 @@ fn check_index(
         false => may_meet.par_iter().zip(&tables).map(met).collect::<Result<_>>()?,
     };
     match met.into_iter().fold(None, Row::first) {
-        Some(row) => Err(checker.violation(&added[row.segment as usize], row.row as usize)),
+        Some(row) => Err(checker.violation(row)),
         None => Ok(()),
     }
 }
@@ -425,7 +425,7 @@ impl Checker<'_> {
     fn check_pair(&self, a: Row, b: Row) -> Result<()> {
         let (first, second) = (&self.added[a.segment as usize], &self.added[b.segment as usize]);
         if self.equal(first, a.row as usize, second, b.row as usize) {
-            return Err(self.violation(first, a.row as usize));
+            return Err(self.violation(a));
         }
         Ok(())
     }
@@ -437,7 +437,10 @@ impl Checker<'_> {
             .all(|column| same_value(&a.column_slice(*column, row, 1), &b.column_slice(*column, other, 1)))
     }
 
-    fn violation(&self, segment: &Segment, row: usize) -> StorageError {
+    fn violation(&self, row: Row) -> StorageError {
+        let (before, segment) = (&self.added[..row.segment as usize], &self.added[row.segment as usize]);
+        let number = before.iter().map(|segment| segment.rows() as u64).sum::<u64>() + u64::from(row.row);
+        let row = row.row as usize;
         let names = self.key.columns.iter().map(|c| &self.definition.columns[*c].name);
         let names: Vec<String> = names.map(|name| quote::identifier(name)).collect();
         let values: Vec<String> = self
@@ -448,13 +451,17 @@ impl Checker<'_> {
             .collect();
         let message = format!("duplicate key value violates unique constraint \"{}\"", self.key.name);
         let subject = Subject::table(&self.definition.schema_name, &self.definition.name).constraint(&self.key.name);
-        StorageError::new(ErrorKind::UniqueViolation, message)
+        let told = StorageError::new(ErrorKind::UniqueViolation, message)
             .about(subject)
             .detail(format!(
                 "Key ({})=({}) already exists.",
                 names.join(", "),
                 values.join(", ")
-            ))
+            ));
+        StorageError {
+            row: Some(number),
+            ..told
+        }
     }
 }
 
