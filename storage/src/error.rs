@@ -139,7 +139,8 @@ impl Subject {
     }
 }
 
-/// An error with the fields that PostgreSQL's error report has. `context` says where in the input (`COPY t, line 3`).
+/// An error with the fields that PostgreSQL's error report has. `context` says where in the input (`COPY t, line 3`), `row` which
+/// of the rows that were to be added.
 #[derive(Clone, Debug)]
 pub struct StorageError {
     pub kind: ErrorKind,
@@ -148,6 +149,7 @@ pub struct StorageError {
     pub hint: Option<String>,
     pub context: Option<String>,
     pub subject: Option<Box<Subject>>,
+    pub row: Option<u64>,
 }
 
 pub type Result<T, E = StorageError> = std::result::Result<T, E>;
@@ -161,6 +163,7 @@ impl StorageError {
             hint: None,
             context: None,
             subject: None,
+            row: None,
         }
     }
 

@@ -1,4 +1,6 @@
 //! COPY in every format and direction, its options and its errors.
+//!
+//! More than 400 lines because it is a table of data with what comes of them.
 
 use crate::process::{Server, failing, rows, value};
 use crate::trial;
@@ -185,9 +187,12 @@ async fn errors() -> Result<()> {
     let server = Server::start(&[])?;
     let client = server.connect().await?;
     client
-        .batch_execute("CREATE TABLE t (a int NOT NULL, b numeric(5, 2), c varchar(3))")
+        .batch_execute(
+            "CREATE TABLE t (a int NOT NULL, b numeric(5, 2), c varchar(3));
+             CREATE TABLE k (a int PRIMARY KEY, c text); INSERT INTO k VALUES (7, '')",
+        )
         .await?;
-    let cases: [(&str, &[u8], &str, &str); 17] = [
+    let cases: [(&str, &[u8], &str, &str); 22] = [
         ("COPY t FROM STDIN", b"1\t1\tx\nabc\t1\tx\n", "22P02", "line 2"),
         (
             "COPY t FROM STDIN",
@@ -195,6 +200,17 @@ async fn errors() -> Result<()> {
             "22P04",
             "literal carriage return",
         ),
+        ("COPY k FROM STDIN", b"1\tx\n2\t\n7\tx", "23505", "COPY k, line 3"),
+        ("COPY k FROM STDIN", b"1\tx\n2\t\n1\tx\n", "23505", "COPY k, line 3"),
+        (
+            "COPY k FROM STDIN (FORMAT csv, HEADER)",
+            b"a,c\n1,x\n7,x\n",
+            "23505",
+            "COPY k, line 3",
+        ),
+        // Here a record is two lines.
+        ("COPY k FROM STDIN (FORMAT csv)", b"1,\"x\n\"\n7,x\n", "23505", ""),
+        ("COPY k FROM STDIN WHERE a > 1", b"1\tx\n2\t\n7\tx\n", "23505", ""),
         ("COPY t FROM STDIN", b"1\t1\tx\r\n2\t1\tx\n", "22P04", "literal newline"),
         ("COPY t FROM STDIN", b"1\t1\tx\r2\t1\tx\r\n", "22P04", "literal newline"),
         ("COPY t FROM STDIN", b"1\t1\tx\r\n\\.\n", "22P04", "end-of-copy marker"),

@@ -24,7 +24,7 @@ use foldhash::fast::FixedState;
 use std::hash::BuildHasher;
 
 /// The kinds that an analyzer rule is about; of those that are not here, all there is.
-const OF_ANALYSIS: [(&str, Kinds); 20] = [
+const OF_ANALYSIS: [(&str, Kinds); 21] = [
     ("rows_again", Kinds::FILTER),
     ("plan_array_literals", Kinds::CALL),
     ("numbers_in_arrays", Kinds::CALL),
@@ -54,6 +54,7 @@ const OF_ANALYSIS: [(&str, Kinds); 20] = [
     ("limits_by_value", Kinds::LIMIT),
     ("names_of_their_own", Kinds::SUBQUERY.or(Kinds::LATERAL)),
     ("subqueries_anywhere", Kinds::SUBQUERY.or(Kinds::OUTER_REFERENCE)),
+    ("terms_of_recursion", Kinds::RECURSION),
 ];
 
 /// The same of rules of the optimizer.

@@ -72,6 +72,7 @@ kinds! {
     REGROUPING = 26,
     /// A projection of a projection's rows, with nothing between them.
     PROJECTED_TWICE = 27,
+    RECURSION = 28,
 }
 
 impl Kinds {
@@ -215,6 +216,7 @@ fn of_node(plan: &LogicalPlan) -> Kinds {
         LogicalPlan::Distinct(Distinct::All(_) | Distinct::On(_)) => Kinds::DISTINCT,
         LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row => Kinds::EMPTY,
         LogicalPlan::Subquery(_) => Kinds::LATERAL,
+        LogicalPlan::RecursiveQuery(_) => Kinds::RECURSION,
         LogicalPlan::Extension(extension) if extension.node.as_any().is::<Materialized>() => Kinds::SHARED_ROWS,
         _ => Kinds::default(),
     }

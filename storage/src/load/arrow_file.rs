@@ -164,5 +164,6 @@ pub(super) fn load(path: &Path, target: &Target<'_>, progress: Progress<'_>) -> 
     Ok(Loaded {
         rows,
         segments: writer.finish()?,
+        first_line: None,
     })
 }

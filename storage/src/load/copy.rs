@@ -10,7 +10,7 @@
 
 use super::cut::{Cutter, PIECE_BYTES};
 use super::line_end::LineEnd;
-use super::options::CopyOptions;
+use super::options::{CopyFormat, CopyOptions, Header};
 use super::piece::{Parsed, PieceError, PieceParser};
 use crate::catalog::TableDefinition;
 use crate::error::{ErrorKind, Result, StorageError};
@@ -30,6 +30,8 @@ use std::sync::{Arc, OnceLock};
 pub struct Loaded {
     pub rows: u64,
     pub segments: Vec<Arc<Segment>>,
+    /// The line of the first row, where each row is one line.
+    pub first_line: Option<u64>,
 }
 
 /// One COPY FROM in progress. Dropping it abandons the load.
@@ -63,6 +65,8 @@ struct Progress {
     next: u64,
     parsed: BTreeMap<u64, Parsed>,
     lines: u64,
+    /// Whether each record is one line until here.
+    by_line: bool,
     gathered: Vec<RecordBatch>,
     gathered_rows: usize,
     gathered_bytes: Reservation,
@@ -122,6 +126,7 @@ impl CopyLoader {
                 next: 0,
                 parsed: BTreeMap::new(),
                 lines: 0,
+                by_line: true,
                 gathered: Vec::new(),
                 gathered_rows: 0,
                 gathered_bytes: budget.reserve(0)?,
@@ -208,7 +213,13 @@ impl CopyLoader {
         }
         let segments: Vec<_> = progress.segments.drain(..).flatten().collect();
         let rows = segments.iter().map(|segment| segment.rows() as u64).sum();
-        Ok(Loaded { rows, segments })
+        let options = &self.shared.parser.options;
+        let header = options.format != CopyFormat::Binary && options.header != Header::Absent;
+        Ok(Loaded {
+            rows,
+            segments,
+            first_line: progress.by_line.then(|| 1 + u64::from(header)),
+        })
     }
 
     fn spawn(&mut self, piece: Vec<u8>) {
@@ -267,6 +278,7 @@ impl Shared {
             Parsed {
                 batch: None,
                 lines: 0,
+                by_line: false,
                 ended: false,
                 error: None,
             }
@@ -281,6 +293,7 @@ impl Shared {
                 Parsed {
                     batch: None,
                     lines: 0,
+                    by_line: false,
                     ended: false,
                     error,
                 }
@@ -329,6 +342,7 @@ impl Shared {
             return Err(error.context(|| format!("COPY {name}, line {}{place}", progress.lines + line)));
         }
         progress.lines += parsed.lines;
+        progress.by_line &= parsed.by_line;
         progress.ended = parsed.ended;
         Ok(())
     }

@@ -102,6 +102,7 @@ pub(super) fn load(path: &Path, target: &Target<'_>, progress: Progress<'_>) -> 
     Ok(Loaded {
         rows: segments.iter().map(|segment| segment.rows() as u64).sum(),
         segments,
+        first_line: None,
     })
 }
 

@@ -28,6 +28,8 @@ pub struct PieceParser {
 pub struct Parsed {
     pub batch: Option<RecordBatch>,
     pub lines: u64,
+    /// Whether each record, the header among them, is one line.
+    pub by_line: bool,
     pub ended: bool,
     pub error: Option<PieceError>,
 }
@@ -50,6 +52,7 @@ impl PieceParser {
         let fail = |line: u64, place: String, error: StorageError| Parsed {
             batch: None,
             lines: 0,
+            by_line: false,
             ended: false,
             error: Some(PieceError { line, place, error }),
         };
@@ -88,10 +91,14 @@ impl PieceParser {
         });
         let lines = memchr::memchr_iter(records.newline, piece).count() as u64;
         let ended = records.ended;
+        let unended = piece.last().is_some_and(|last| *last != records.newline);
+        let records_there = records.rows() as u64 + u64::from(header_end > 0) + u64::from(ended);
+        let by_line = records_there == lines + u64::from(unended);
         if records.rows() == 0 {
             return Parsed {
                 batch: None,
                 lines,
+                by_line,
                 ended,
                 error: structural,
             };
@@ -100,6 +107,7 @@ impl PieceParser {
             Ok(batch) => Parsed {
                 batch: Some(batch),
                 lines,
+                by_line,
                 ended,
                 error: structural,
             },
@@ -214,6 +222,7 @@ impl PieceParser {
         let failed = |error: PieceError| Parsed {
             batch: None,
             lines: 0,
+            by_line: false,
             ended: false,
             error: Some(error),
         };
@@ -249,6 +258,7 @@ impl PieceParser {
             return Parsed {
                 batch: None,
                 lines: 0,
+                by_line: true,
                 ended,
                 error: structural,
             };
@@ -257,6 +267,7 @@ impl PieceParser {
             Ok(batch) => Parsed {
                 batch: Some(batch),
                 lines: rows as u64,
+                by_line: true,
                 ended,
                 error: structural,
             },

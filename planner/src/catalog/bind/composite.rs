@@ -74,6 +74,10 @@ impl Binder {
 
     /// A function that all sessions have, one of the catalogs, or that which makes values of a type of ranges that is called so.
     pub(super) fn found_function(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        if name == "pg_typeof" {
+            let shown = crate::catalog::system::written_otherwise(self);
+            return Some(Arc::new(crate::pg::functions::TypeOf::udf(shown)));
+        }
         let shared = self.services.state.udf(name).ok().filter(|_| !is_foreign(name));
         if let Some(own) = shared.or_else(|| crate::catalog::system::function(self, name)) {
             return Some(own);

@@ -59,7 +59,7 @@ use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::catalog::TableFunctionArgs;
 use datafusion::catalog::cte_worktable::CteWorkTable;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::{DFSchema, ScalarValue, SchemaError, TableReference};
+use datafusion::common::{DFSchema, ScalarValue, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
@@ -174,7 +174,8 @@ impl Binder {
                 }
                 Err(error) => error,
             };
-            let renamed = unknown_relation(&error).is_some_and(|name| aliases::rename(&mut statement, &name));
+            let mut mistaken = aliases::mistaken(&error).into_iter();
+            let renamed = mistaken.any(|name| aliases::rename(&mut statement, &name));
             if !renamed {
                 // The client knows a renamed relation under its own name.
                 let mut told = from_datafusion(&error);
@@ -271,23 +272,6 @@ impl Binder {
             relations: Vec::new(),
             ..self.clone()
         })
-    }
-}
-
-/// The qualifier of a column that was not found.
-fn unknown_relation(error: &DataFusionError) -> Option<String> {
-    match error {
-        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => unknown_relation(inner),
-        DataFusionError::Shared(inner) => unknown_relation(inner),
-        DataFusionError::Collection(errors) => errors.first().and_then(unknown_relation),
-        DataFusionError::SchemaError(error, _) => match error.as_ref() {
-            SchemaError::FieldNotFound { field, .. } => match &field.relation {
-                Some(TableReference::Bare { table }) if !table.contains('\u{1}') => Some(table.to_string()),
-                _ => None,
-            },
-            _ => None,
-        },
-        _ => None,
     }
 }
 

@@ -1,4 +1,6 @@
 //! The name of a relation where a value is wanted: the record of its columns. `row_to_json(t)`, `SELECT t FROM t`.
+//!
+//! More than 400 lines because one walk finds all the places where such a name may stand.
 
 use super::fold;
 use super::relations::out_name;
@@ -36,7 +38,7 @@ pub(super) fn resolve(
     // The record keeps the relation's name as its own.
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(Expr::Identifier(name)) = item
-            && let Some(expr) = rows.row(&fold(name))?
+            && let Some(expr) = rows.named(&fold(name))?
         {
             let alias = name.clone();
             *item = SelectItem::ExprWithAlias { expr, alias };
@@ -128,7 +130,7 @@ impl VisitorMut for Rows<'_> {
             return ControlFlow::Continue(());
         }
         let replaced = match expr {
-            Expr::Identifier(name) => self.row(&fold(name)).map(|found| found.map(|row| *expr = row)),
+            Expr::Identifier(name) => self.named(&fold(name)).map(|found| found.map(|row| *expr = row)),
             Expr::IsNull(row) => self.all(row, Expr::IsNull).map(|found| found.map(|all| *expr = all)),
             Expr::IsNotNull(row) => self.all(row, Expr::IsNotNull).map(|found| found.map(|all| *expr = all)),
             Expr::Function(function) if crate::pg::rewrite::function_name(function) == "row" => {
@@ -184,8 +186,15 @@ impl Rows<'_> {
             Expr::Nested(inner) => inner.as_ref(),
             other => other,
         };
-        let Expr::Identifier(name) = row else { return Ok(None) };
-        let Some((factor, columns)) = self.relation(&fold(name))? else {
+        let relation = match row {
+            Expr::Identifier(name) => self.relation(&fold(name))?,
+            Expr::QualifiedWildcard(name, _) => match name.0.as_slice() {
+                [ObjectNamePart::Identifier(name)] => self.starred(&fold(name))?,
+                _ => None,
+            },
+            _ => None,
+        };
+        let Some((factor, columns)) = relation else {
             return Ok(None);
         };
         let tests = columns.iter().map(|own| test(Box::new(column(&factor, own))));
@@ -205,7 +214,7 @@ impl Rows<'_> {
         for argument in std::mem::take(&mut list.args) {
             let relation = match &argument {
                 FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(name)) => match name.0.as_slice() {
-                    [ObjectNamePart::Identifier(name)] => self.relation(&fold(name))?,
+                    [ObjectNamePart::Identifier(name)] => self.starred(&fold(name))?,
                     _ => None,
                 },
                 _ => None,
@@ -280,6 +289,15 @@ impl Rows<'_> {
         Ok(Some((factor, columns)))
     }
 
+    /// The same before `.*`, where no column can be meant.
+    fn starred(&mut self, name: &str) -> Result<Option<(TableFactor, Vec<String>)>> {
+        let Some(factor) = self.factor(name) else {
+            return Ok(None);
+        };
+        let columns = (self.columns)(factor.clone());
+        Ok(columns.ok().map(|columns| (factor, columns)))
+    }
+
     /// The value of a function in FROM that gives no records but names its column, or whose column has a name of its own
     /// there (`f() u(a)`), under its name in FROM.
     fn value(&mut self, name: &str) -> Option<Expr> {
@@ -331,12 +349,27 @@ impl Rows<'_> {
         is_only.then_some(declared)
     }
 
-    /// The record of a relation's columns.
+    /// What a name alone is where it is a relation's.
+    fn named(&mut self, name: &str) -> Result<Option<Expr>> {
+        if let Some(value) = self.value(name) {
+            return Ok(Some(value));
+        }
+        let relation = self.relation(name)?;
+        self.record(relation)
+    }
+
+    /// What `t.*` is where it is one value.
     fn row(&mut self, name: &str) -> Result<Option<Expr>> {
         if let Some(value) = self.value(name) {
             return Ok(Some(value));
         }
-        let Some((factor, columns)) = self.relation(name)? else {
+        let relation = self.starred(name)?;
+        self.record(relation)
+    }
+
+    /// The record of a relation's columns.
+    fn record(&mut self, relation: Option<(TableFactor, Vec<String>)>) -> Result<Option<Expr>> {
+        let Some((factor, columns)) = relation else {
             return Ok(None);
         };
         // A table's rows have a type, whose columns another name in FROM does not rename.

@@ -41,13 +41,27 @@ mod zones;
 
 pub(crate) use functions::{function, gives_rows, rows_of, table_function};
 pub(crate) use regnames::{split, system_table};
-pub(crate) use rewrite::{rewrite, touches};
+pub(crate) use rewrite::{rewrite, rewrite_value, touches};
 pub(crate) use signatures::types as shipped_arguments;
-pub(crate) use types::{identity as type_identity, name as type_name};
+pub(crate) use types::{identity as type_identity, name as type_name, written_otherwise};
 
 /// The oid of a type by any of its names.
 pub(crate) fn type_oid(binder: &Binder, name: &str) -> Option<u32> {
     regnames::RegType::Type.oid(binder, name)
+}
+
+/// The function that reads names as a type does that is an alias of oid, by the oid of that.
+pub(crate) fn names_reader(alias: u32) -> Option<String> {
+    use regnames::RegType;
+    let alias = match alias {
+        24 => RegType::Proc,
+        2205 => RegType::Class,
+        2206 => RegType::Type,
+        4089 => RegType::Namespace,
+        4096 => RegType::Role,
+        _ => return None,
+    };
+    Some(functions::reg_oid(alias))
 }
 
 /// Whether a type is one of arrays.

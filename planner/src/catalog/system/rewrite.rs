@@ -1,6 +1,6 @@
 //! Statements that read the system catalogs are rewritten for DataFusion's dialect; others never are.
 
-use super::dialect_rewrite::rewrite_dialect;
+use super::dialect_rewrite::{rewrite_dialect, rewrite_expression};
 use super::regnames::RegType;
 use crate::catalog::bind::fold;
 use crate::pg::rewrite::name_outputs;
@@ -19,6 +19,13 @@ pub(crate) fn rewrite(mut statement: Statement) -> Statement {
     name_outputs(&mut statement);
     rewrite_dialect(&mut statement);
     statement
+}
+
+/// The same of a value that a statement is given.
+pub(crate) fn rewrite_value(value: &mut Expr) {
+    if value.visit(&mut Finder).is_break() {
+        rewrite_expression(value);
+    }
 }
 
 struct Finder;

@@ -11,6 +11,7 @@ use super::rows::{Row, row};
 use super::shown_text::shown_text;
 use super::visible::is_visible;
 use crate::catalog::bind::Binder;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tenon_storage::composite_type::array_of_rows;
 use tenon_storage::range::{RangeType, UserRange};
@@ -313,6 +314,28 @@ pub(crate) fn name(binder: &Binder, oid: i64) -> Option<String> {
         true => name,
         false => format!("{}.{name}", quote::identifier(schema)),
     })
+}
+
+/// The names, as `format_type` writes them, of types and of their arrays that have others by themselves, by their oids.
+pub(crate) fn written_otherwise(binder: &Binder) -> BTreeMap<u32, String> {
+    let mut found = BTreeMap::new();
+    for object in binder.snapshot.objects().values() {
+        let Some((oid, schema, own)) = identity(object) else {
+            continue;
+        };
+        let first = binder.facts.path.first().is_some_and(|first| first == schema);
+        if first && quote::identifier(own) == own {
+            continue;
+        }
+        let array = match object {
+            Object::Enum(of) => Some(of.array_oid),
+            Object::Composite(of) => Some(of.array_oid),
+            _ => array_of_ranges(object).map(|(oid, _)| oid),
+        };
+        let named = |oid: u32| Some((oid, name(binder, oid.into())?));
+        found.extend([Some(oid), array].into_iter().flatten().filter_map(named));
+    }
+    found
 }
 
 /// The name of any type, with its schema where the name alone does not find it.

@@ -20,7 +20,7 @@ fn nulls(args: &[ArrayRef], rows: usize) -> Vec<i32> {
 pub(super) fn functions() -> Vec<ScalarUDF> {
     let immutable = Volatility::Immutable;
     vec![
-        TypeOf::udf(),
+        TypeOf::udf(Default::default()),
         function(
             "num_nulls",
             Signature::variadic_any(immutable),

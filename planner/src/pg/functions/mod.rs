@@ -50,7 +50,7 @@ mod width_bucket;
 pub(crate) mod window;
 
 pub(crate) use range::constructor as range_constructor;
-pub(crate) use simple::{NULLABLE, TEXT};
+pub(crate) use simple::{NULLABLE, TEXT, TypeOf};
 
 use self::constant::{ConstantFunction, OF_BODY};
 use datafusion::common::ScalarValue;

@@ -7,6 +7,7 @@ use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -149,14 +150,17 @@ impl ScalarUDFImpl for Nullable {
 
 /// `pg_typeof`: the name of its argument's type.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct TypeOf {
+pub(crate) struct TypeOf {
     signature: Signature,
+    /// Types whose names are not written as they are, by their oids.
+    shown: BTreeMap<u32, String>,
 }
 
 impl TypeOf {
-    pub(super) fn udf() -> ScalarUDF {
+    pub(crate) fn udf(shown: BTreeMap<u32, String>) -> ScalarUDF {
         ScalarUDF::new_from_impl(Self {
             signature: Signature::any(1, Volatility::Stable),
+            shown,
         })
     }
 }
@@ -201,7 +205,10 @@ impl ScalarUDFImpl for TypeOf {
             _ => match tenon_storage::SqlType::from_field(&args.arg_fields[0]).map(tenon_storage::SqlType::unlimited) {
                 Some(tenon_storage::SqlType::Timestamp) => "timestamp without time zone".into(),
                 Some(tenon_storage::SqlType::Time) => "time without time zone".into(),
-                Some(known) => known.base_name().to_string(),
+                Some(known) => match self.shown.get(&known.oid()) {
+                    Some(shown) => shown.clone(),
+                    None => known.base_name().to_string(),
+                },
                 None => "record".to_string(),
             },
         };

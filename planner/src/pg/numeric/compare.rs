@@ -4,7 +4,7 @@
 use super::convert::to_numeric;
 use super::operators::{is_constant, plain};
 use crate::pg::functions::simple::function;
-use datafusion::arrow::array::{ArrayRef, AsArray, BinaryArray, Decimal128Array, LargeBinaryArray, StringArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BinaryArray, Decimal128Array, LargeBinaryArray, StringArray};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::error::DataFusionError;
@@ -68,6 +68,40 @@ static TRIMMED: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         super::operators::map1(args, |value| Ok(value.trim_scale()))
     }))
 });
+
+/// `greatest` and `least`: of equal values the first, with its digits.
+static EXTREMES: LazyLock<[Arc<ScalarUDF>; 2]> = LazyLock::new(|| {
+    let signature = || Signature::variadic_any(Volatility::Immutable);
+    let greatest = function("numeric_greatest", signature(), NUMERIC, |args, rows| {
+        Ok(extreme(args, rows, |next, best| next > best))
+    });
+    let least = function("numeric_least", signature(), NUMERIC, |args, rows| {
+        Ok(extreme(args, rows, |next, best| next < best))
+    });
+    [Arc::new(greatest), Arc::new(least)]
+});
+
+fn extreme(args: &[ArrayRef], rows: usize, is_better: fn(&[u8], &[u8]) -> bool) -> ArrayRef {
+    let columns: Vec<&LargeBinaryArray> = args.iter().map(|column| column.as_binary::<i64>()).collect();
+    let found = (0..rows).map(|row| {
+        let there = columns.iter().filter(|column| column.is_valid(row));
+        let values = there.map(|column| column.value(row));
+        values.reduce(|best, next| match is_better(compare_key(next), compare_key(best)) {
+            true => next,
+            false => best,
+        })
+    });
+    Arc::new(LargeBinaryArray::from_iter(found))
+}
+
+/// The same of numerics as `greatest` or `least` is of other values.
+pub(super) fn extreme_of(name: &str) -> Option<Arc<ScalarUDF>> {
+    match name {
+        "greatest" => Some(EXTREMES[0].clone()),
+        "least" => Some(EXTREMES[1].clone()),
+        _ => None,
+    }
+}
 
 /// What a window orders a numeric by.
 pub(super) fn letters(expr: Expr) -> Expr {

@@ -6,10 +6,10 @@ use super::unify::{is_numeric, keyed, pair_by_keys};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::functions_aggregate::min_max::min_udaf;
-use datafusion::logical_expr::expr::{InSubquery, WindowFunction};
+use datafusion::logical_expr::expr::{GroupingSet, InSubquery, WindowFunction};
 use datafusion::logical_expr::{
     Aggregate, Distinct, DistinctOn, Expr, LogicalPlan, Projection, SortExpr, Subquery, WindowFrame, WindowFrameBound,
-    WindowFrameUnits, col,
+    WindowFrameUnits, col, when,
 };
 use std::sync::Arc;
 use tenon_storage::types::NUMERIC;
@@ -168,24 +168,18 @@ fn has_offset(frame: &WindowFrame) -> bool {
 
 /// GROUP BY by keys, and over it the columns as they were: of each group the value with the fewest digits.
 fn grouped(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
-    let input = aggregate.input.clone();
     let numeric: Vec<bool> = aggregate
         .group_expr
         .iter()
-        .map(|expr| is_numeric(expr, input.schema()))
+        .map(|expr| is_numeric(expr, aggregate.input.schema()))
         .collect();
-    let sets = aggregate
-        .group_expr
-        .iter()
-        .any(|expr| matches!(expr, Expr::GroupingSet(_)));
-    if sets || !numeric.contains(&true) {
+    if let [Expr::GroupingSet(sets)] = aggregate.group_expr.as_slice() {
+        let sets = sets.clone();
+        return grouped_by_sets(aggregate, &sets);
+    }
+    if !numeric.contains(&true) {
         return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
     }
-    let outputs: Vec<_> = aggregate
-        .schema
-        .iter()
-        .map(|(q, field)| (q.cloned(), field.name().clone()))
-        .collect();
     let (mut groups, mut functions, mut columns) = (Vec::new(), Vec::new(), Vec::new());
     for (at, (expr, numeric)) in aggregate.group_expr.iter().zip(&numeric).enumerate() {
         if *numeric {
@@ -197,14 +191,60 @@ fn grouped(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
             columns.push(col(Column::new_unqualified(format!("__key_{at}"))));
         }
     }
+    shown(&aggregate, groups, functions, columns).map(Transformed::yes)
+}
+
+/// The same of sets of keys: what a set leaves out has no key.
+fn grouped_by_sets(aggregate: Aggregate, sets: &GroupingSet) -> Result<Transformed<LogicalPlan>> {
+    let schema = aggregate.input.schema();
+    let written: Vec<Expr> = sets.distinct_expr().into_iter().cloned().collect();
+    if !written.iter().any(|expr| is_numeric(expr, schema)) {
+        return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
+    }
+    let (mut keys, mut functions, mut columns) = (Vec::new(), Vec::new(), Vec::new());
+    for (at, expr) in written.iter().enumerate() {
+        let name = format!("__key_{at}");
+        let own = col(Column::new_unqualified(&name));
+        if is_numeric(expr, schema) {
+            let value = format!("__value_{at}");
+            keys.push(key(expr.clone()).alias(name));
+            functions.push(min_udaf().call(vec![expr.clone()]).alias(&value));
+            columns.push(when(own.is_not_null(), col(Column::new_unqualified(value))).end()?);
+        } else {
+            keys.push(expr.clone().alias(name));
+            columns.push(own);
+        }
+    }
+    columns.push(col(Column::new_unqualified(Aggregate::INTERNAL_GROUPING_ID)));
+    let key_of = |expr: &Expr| {
+        let at = written.iter().position(|own| own == expr);
+        at.map_or_else(|| expr.clone(), |at| keys[at].clone())
+    };
+    let keys_of = |exprs: &Vec<Expr>| exprs.iter().map(key_of).collect::<Vec<_>>();
+    let sets = match sets {
+        GroupingSet::Rollup(exprs) => GroupingSet::Rollup(keys_of(exprs)),
+        GroupingSet::Cube(exprs) => GroupingSet::Cube(keys_of(exprs)),
+        GroupingSet::GroupingSets(sets) => GroupingSet::GroupingSets(sets.iter().map(keys_of).collect()),
+    };
+    shown(&aggregate, vec![Expr::GroupingSet(sets)], functions, columns).map(Transformed::yes)
+}
+
+/// An aggregation by other keys, and over it the columns of the one that it replaces, first those that its keys are.
+fn shown(
+    aggregate: &Aggregate,
+    groups: Vec<Expr>,
+    mut functions: Vec<Expr>,
+    mut columns: Vec<Expr>,
+) -> Result<LogicalPlan> {
     for (at, expr) in aggregate.aggr_expr.iter().enumerate() {
         let name = format!("__function_{at}");
         functions.push(expr.clone().unalias().alias(&name));
         columns.push(col(Column::new_unqualified(name)));
     }
-    let inner = Arc::new(LogicalPlan::Aggregate(Aggregate::try_new(input, groups, functions)?));
+    let inner = Aggregate::try_new(Arc::clone(&aggregate.input), groups, functions)?;
+    let outputs = aggregate.schema.iter();
     let named = columns.into_iter().zip(outputs);
-    let named = named.map(|(column, (qualifier, name))| column.alias_qualified(qualifier, name));
-    let projection = Projection::try_new(named.collect(), inner)?;
-    Ok(Transformed::yes(LogicalPlan::Projection(projection)))
+    let named = named.map(|(column, (qualifier, field))| column.alias_qualified(qualifier.cloned(), field.name()));
+    let projection = Projection::try_new(named.collect(), Arc::new(LogicalPlan::Aggregate(inner)))?;
+    Ok(LogicalPlan::Projection(projection))
 }

@@ -137,7 +137,13 @@ pub(crate) fn rewrite_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<
             Ok(Transformed::yes(when(equal, null).otherwise(first)?))
         }
         Expr::ScalarFunction(mut call) if OF_ONE_TYPE.contains(&call.name()) => {
-            let changed = to_one_type(call.args.iter_mut().collect(), schema)?;
+            let mut changed = to_one_type(call.args.iter_mut().collect(), schema)?;
+            if let Some(of_numerics) = compare::extreme_of(call.name())
+                && call.args.iter().all(|arg| is_numeric(arg, schema))
+            {
+                call.func = of_numerics;
+                changed = true;
+            }
             Ok(Transformed::new_transformed(Expr::ScalarFunction(call), changed))
         }
         // The value and its default.

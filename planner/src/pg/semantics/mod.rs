@@ -53,6 +53,7 @@ mod own_names;
 mod parse;
 mod peers;
 mod records;
+mod recursion_terms;
 mod repeated;
 pub(crate) mod resolve;
 mod sets;
@@ -130,6 +131,7 @@ pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
     rules.push(Arc::new(own_names::NamesOfTheirOwn));
     rules.push(Arc::new(subqueries::SubqueriesAnywhere));
     rules.push(Arc::new(sliding::SlidingFrames));
+    rules.push(Arc::new(recursion_terms::TermsOfRecursion));
     builder.with_analyzer_rules(rules)
 }
 

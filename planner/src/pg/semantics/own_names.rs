@@ -109,6 +109,11 @@ fn below(
 ) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Filter(filter) if filter.predicate.contains_outer() => {
+            above.push(filter.input.schema().clone());
+            let input = below(Arc::unwrap_or_clone(filter.input), above, always, names);
+            above.pop();
+            let input = input?;
+            let filter = Filter::try_new(filter.predicate, Arc::new(input.data))?;
             let read = read_beside_outer(&filter);
             let alike = |column: &Column| {
                 let among = read.iter().filter(|other| other.name == column.name).count() > 1;
@@ -121,7 +126,8 @@ fn below(
                 among || rows.any(named)
             };
             if read.is_empty() || !always && !read.iter().any(alike) {
-                return Ok(Transformed::no(LogicalPlan::Filter(filter)));
+                let filter = LogicalPlan::Filter(filter);
+                return Ok(Transformed::new_transformed(filter, input.transformed));
             }
             with_names(filter, read, names).map(Transformed::yes)
         }

@@ -116,7 +116,11 @@ pub(crate) fn type_for_oid(oid: u32) -> Option<Field> {
         20 => known(SqlType::Int8),
         21 => known(SqlType::Int2),
         23 => known(SqlType::Int4),
-        26 | 24 | 2205 | 2206 | 4089 => Some(Field::new("", DataType::UInt32, true)),
+        26 => Some(Field::new("", DataType::UInt32, true)),
+        24 | 2205 | 2206 | 4089 | 4096 => {
+            let metadata = [(OID_KEY.to_string(), oid.to_string())].into();
+            Some(Field::new("", DataType::UInt32, true).with_metadata(metadata))
+        }
         18 | 25 | 705 | 2278 | 4072 => known(SqlType::Text),
         1042 => known(SqlType::Bpchar),
         19 => known(SqlType::Name),

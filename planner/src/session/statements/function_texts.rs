@@ -4,7 +4,7 @@ use super::stored_texts::{self, Change};
 use crate::catalog::bind::{Binder, written};
 use crate::pg::error::{Result, SqlError};
 use crate::session::Session;
-use datafusion::sql::sqlparser::ast::{Expr, FunctionArguments, ObjectName, TableFactor, VisitorMut};
+use datafusion::sql::sqlparser::ast::{Expr, FunctionArguments, ObjectName, Query, TableFactor, VisitorMut};
 use std::ops::ControlFlow;
 use tenon_storage::Function;
 
@@ -15,6 +15,9 @@ struct Calls<'a> {
     changed: bool,
     /// A call that may be one of another function of that name.
     is_open: bool,
+    /// The query that is walked over, and which functions it calls, once that was asked.
+    view: Option<Box<Query>>,
+    called: Option<Vec<u32>>,
 }
 
 impl Calls<'_> {
@@ -23,6 +26,18 @@ impl Calls<'_> {
         meant.retain(|own| own.takes(given));
         if !meant.iter().any(|own| own.oid == self.before.oid) {
             return;
+        }
+        if meant.len() > 1 {
+            if self.called.is_none() {
+                let query = self.view.take();
+                self.called = query.and_then(|query| self.binder.calls_of_query(query).ok());
+            }
+            if let Some(called) = &self.called {
+                meant.retain(|own| called.contains(&own.oid));
+            }
+            if !meant.iter().any(|own| own.oid == self.before.oid) {
+                return;
+            }
         }
         self.is_open |= meant.len() > 1;
         *name = self.to.clone();
@@ -60,6 +75,11 @@ impl Change for Calls<'_> {
     fn has_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
+
+    fn meets(&mut self, view: Option<&Query>) {
+        self.view = view.map(|view| Box::new(view.clone()));
+        self.called = None;
+    }
 }
 
 /// A function that is about to be renamed or moved.
@@ -72,6 +92,8 @@ pub(super) fn moves(session: &Session, before: &Function, after: &Function) -> R
         to: ObjectName::from(to),
         changed: false,
         is_open: false,
+        view: None,
+        called: None,
     };
     stored_texts::change_all(session, &mut calls)?;
     match calls.is_open {

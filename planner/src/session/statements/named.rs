@@ -2,10 +2,11 @@
 
 use super::Description;
 use crate::catalog::bind::fold;
+use crate::catalog::system::{names_reader, rewrite_value};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::{from_arrow, from_datafusion};
 use crate::pg::outcome::Outcome;
-use crate::pg::rewrite::rewrite;
+use crate::pg::rewrite::{call, rewrite};
 use crate::pg::statement::{Kind, Statement};
 use crate::pg::types::type_oid;
 use crate::session::run;
@@ -116,7 +117,12 @@ pub(super) async fn bound(
         )));
     }
     let mut values = Vec::with_capacity(arguments.len());
-    for (argument, field) in arguments.iter().zip(params) {
+    for ((argument, field), told) in arguments.iter().zip(params).zip(&prepared.params) {
+        let mut argument = argument.clone();
+        rewrite_value(&mut argument);
+        if let Some(reader) = names_reader(told.oid) {
+            argument = call(&reader, vec![argument]);
+        }
         values.push(evaluate(session, argument, field).await?);
     }
     Ok((prepared, values))
@@ -125,10 +131,9 @@ pub(super) async fn bound(
 /// The value of an expression over nothing.
 async fn evaluate(
     session: &Session,
-    expr: &ast::Expr,
+    mut tree: ast::Expr,
     field: &Arc<datafusion::arrow::datatypes::Field>,
 ) -> Result<ScalarValue> {
-    let mut tree = expr.clone();
     rewrite(&mut tree);
     let expr = session.binder().expression(tree, &DFSchema::empty())?;
     if let Some(value) = literal(&expr, field.data_type()) {

@@ -208,6 +208,9 @@ fn projected(
     let columns = exprs.iter().map(Expr::qualified_name);
     let columns = columns.filter_map(|(qualifier, name)| qualifier.map(|_| name));
     let mut names: HashSet<String> = columns.collect();
+    // As DataFusion spells a column beside its relation.
+    let columns = exprs.iter().filter(|expr| matches!(expr, Expr::Column(_)));
+    names.extend(columns.map(|column| column.schema_name().to_string()));
     let mut taken = HashSet::new();
     for (at, expr) in exprs.iter_mut().enumerate() {
         let (qualifier, name) = expr.qualified_name();

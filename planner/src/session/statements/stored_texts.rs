@@ -5,7 +5,7 @@ use crate::pg::error::Result;
 use crate::pg::parse::{parse_expression, parse_query};
 use crate::pg::walk::VisitMut;
 use crate::session::Session;
-use datafusion::sql::sqlparser::ast::VisitorMut;
+use datafusion::sql::sqlparser::ast::{Query, VisitorMut};
 use std::sync::Arc;
 use tenon_storage::{Check, Domain, Object, Relation};
 
@@ -13,6 +13,9 @@ use tenon_storage::{Check, Domain, Object, Relation};
 pub(super) trait Change: VisitorMut<Break = ()> {
     /// Whether it has changed anything since it was last asked.
     fn has_changed(&mut self) -> bool;
+
+    /// What is walked over next is a view's query; None: that was all of it.
+    fn meets(&mut self, _view: Option<&Query>) {}
 }
 
 fn expression(text: &str, change: &mut impl Change) -> Option<String> {
@@ -40,7 +43,9 @@ pub(super) fn change_all(session: &Session, change: &mut impl Change) -> Result<
         if let Some((text, _)) = view_texts::text(relation)
             && let Ok(Some(mut query)) = parse_query(text)
         {
+            change.meets(Some(&query));
             let _ = query.visit(change);
+            change.meets(None);
             if change.has_changed() {
                 transaction.lock().set_query(schema, name, &query.to_string())?;
             }

@@ -158,7 +158,7 @@ fn check_index(
     };
     checker.failed()?;
     match met.into_iter().fold(None, Row::first) {
-        Some(row) => Err(checker.violation(&added[row.segment as usize], row.row as usize)),
+        Some(row) => Err(checker.violation(row)),
         None => Ok(()),
     }
 }
@@ -452,7 +452,7 @@ impl<'a> Checker<'a> {
     fn check_pair(&self, a: Row, b: Row) -> Result<()> {
         let (first, second) = (&self.added[a.segment as usize], &self.added[b.segment as usize]);
         if self.equal(first, a.row as usize, second, b.row as usize) {
-            return Err(self.violation(first, a.row as usize));
+            return Err(self.violation(a));
         }
         Ok(())
     }
@@ -461,21 +461,27 @@ impl<'a> Checker<'a> {
         self.noted(self.key.equal((a, row), (b, other)))
     }
 
-    fn violation(&self, segment: &Segment, row: usize) -> StorageError {
+    fn violation(&self, row: Row) -> StorageError {
+        let (before, segment) = (&self.added[..row.segment as usize], &self.added[row.segment as usize]);
+        let number = before.iter().map(|segment| segment.rows() as u64).sum::<u64>() + u64::from(row.row);
         let names = self.key.shown(self.definition);
-        let values = match self.key.values(segment, row, 1) {
+        let values = match self.key.values(segment, row.row as usize, 1) {
             Ok(values) => values.columns.iter().map(display).collect::<Vec<_>>(),
             Err(error) => return error,
         };
         let message = format!("duplicate key value violates unique constraint \"{}\"", self.key.name());
         let subject = Subject::table(&self.definition.schema_name, &self.definition.name).constraint(self.key.name());
-        StorageError::new(ErrorKind::UniqueViolation, message)
+        let told = StorageError::new(ErrorKind::UniqueViolation, message)
             .about(subject)
             .detail(format!(
                 "Key ({})=({}) already exists.",
                 names.join(", "),
                 values.join(", ")
-            ))
+            ));
+        StorageError {
+            row: Some(number),
+            ..told
+        }
     }
 }
 

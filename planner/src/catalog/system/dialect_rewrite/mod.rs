@@ -19,6 +19,11 @@ pub(super) fn rewrite_dialect(statement: &mut Statement) {
     regcasts::show_outputs(statement);
 }
 
+/// The same of an expression that stands alone.
+pub(super) fn rewrite_expression(expr: &mut Expr) {
+    let _ = expr.visit(&mut Respeller);
+}
+
 struct Respeller;
 
 impl VisitorMut for Respeller {

@@ -143,7 +143,11 @@ impl PullUpCheck {
             LogicalPlan::Filter(filter) => !self.scalar || domain::is_taken(&filter.predicate),
             LogicalPlan::SubqueryAlias(_) => true,
             LogicalPlan::Projection(projection) => !calls_sets(&projection.expr)?,
-            LogicalPlan::Join(join) => join.join_type == JoinType::Inner,
+            LogicalPlan::Join(join) => {
+                join.join_type == JoinType::Inner
+                    && !refers_below_alias(&join.left)?
+                    && !refers_below_alias(&join.right)?
+            }
             LogicalPlan::Aggregate(aggregate) if self.aggregates_left > 0 && aggregate.group_expr.is_empty() => {
                 self.aggregates_left -= 1;
                 !asks_other_rows(plan)?
@@ -192,6 +196,22 @@ pub(super) fn calls_sets(exprs: &[Expr]) -> Result<bool> {
 /// Whether a plan has any reference to a row outside, its subqueries included.
 fn refers(plan: &LogicalPlan) -> Result<bool> {
     Ok(!super::free(plan)?.is_empty())
+}
+
+/// Whether a side of a join refers to it inside a derived table: conditions that DataFusion pulls over the join from there name
+/// columns of relations that nothing above the derived table has.
+fn refers_below_alias(side: &LogicalPlan) -> Result<bool> {
+    match side {
+        LogicalPlan::SubqueryAlias(alias) => refers(&alias.input),
+        side => {
+            for input in side.inputs() {
+                if refers_below_alias(input)? {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        }
+    }
 }
 
 #[derive(PartialEq)]

@@ -98,6 +98,11 @@ impl Fill {
         &self.loaded
     }
 
+    /// Whether it leaves rows out.
+    pub(super) fn is_filter(&self) -> bool {
+        self.filter.is_some()
+    }
+
     /// The rows that the table gets, and their number.
     pub(super) fn apply(&self, segments: &[Arc<Segment>]) -> Result<(Vec<Arc<Segment>>, u64)> {
         let told = |error| from_datafusion(&error);

@@ -192,10 +192,8 @@ async fn from(
         session.check_writable("COPY FROM")?;
     }
     let columns = positions(&table, listed)?;
-    let names: Vec<String> = columns
-        .iter()
-        .map(|at| table.definition().columns[*at].name.clone())
-        .collect();
+    let names = columns.iter().map(|at| table.definition().columns[*at].name.clone());
+    let names: Vec<String> = names.collect();
     permitted::columns(&binder, relation, privilege::INSERT, names.iter().map(String::as_str))?;
     let (defaults, late) = constants(session, &table, &columns)?;
     let budget = session.engine.database().budget().clone();
@@ -209,6 +207,7 @@ async fn from(
         checks: updatable::checks(session, through.as_ref(), &binder, table.definition())?,
         fill,
         patience: Patience::of(session),
+        table: relation.name().to_owned(),
     };
     let progress = Arc::<CopyProgress>::default();
     let work = |total_bytes: u64| Work::Copy {

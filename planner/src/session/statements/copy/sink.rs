@@ -14,7 +14,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tenon_storage::load::{CopyLoader, Loaded};
-use tenon_storage::{Claimed, Database, Segment, TableLock, Transaction, Wait};
+use tenon_storage::{Claimed, Database, Segment, StorageError, TableLock, Transaction, Wait};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -30,6 +30,8 @@ pub(super) struct Destination {
     pub checks: Checks,
     pub fill: Option<Fill>,
     pub patience: Patience,
+    /// As errors name the table.
+    pub table: String,
 }
 
 pub(super) enum PublishTarget {
@@ -47,19 +49,31 @@ impl Destination {
             None => (loaded.segments, loaded.rows),
         };
         self.checks.verify(&segments)?;
-        self.add(table_oid, segments)?;
+        let is_filtered = self.fill.as_ref().is_some_and(Fill::is_filter);
+        let first_line = loaded.first_line.filter(|_| !is_filtered);
+        let placed = |error: StorageError| match (error.row, first_line) {
+            (Some(row), Some(first)) => error.context(|| format!("COPY {}, line {}", self.table, first + row)),
+            _ => error,
+        };
+        self.add(table_oid, segments, &placed)?;
         Ok(rows)
     }
 
-    fn add(&self, table_oid: u32, segments: Vec<Arc<Segment>>) -> Result<()> {
+    /// `placed` says of an error on which line it was met.
+    fn add(
+        &self,
+        table_oid: u32,
+        segments: Vec<Arc<Segment>>,
+        placed: &dyn Fn(StorageError) -> StorageError,
+    ) -> Result<()> {
         match &self.place {
             PublishTarget::Block(transaction, one_snapshot) => loop {
                 let wait = {
                     let mut transaction = transaction.lock();
-                    match Self::claim(&mut transaction, table_oid, &segments)? {
+                    match Self::claim(&mut transaction, table_oid, &segments, placed)? {
                         Some(wait) => wait,
                         None => {
-                            transaction.append(table_oid, segments.clone())?;
+                            transaction.append(table_oid, segments.clone()).map_err(placed)?;
                             self.checks.verify_written(&mut transaction, &segments, None)?;
                             return settle(&mut transaction, End::Statement);
                         }
@@ -75,12 +89,12 @@ impl Destination {
                 loop {
                     let mut transaction = database.begin();
                     transaction.set_replica(*is_replica);
-                    if let Some(wait) = Self::claim(&mut transaction, table_oid, &segments)? {
+                    if let Some(wait) = Self::claim(&mut transaction, table_oid, &segments, placed)? {
                         drop(transaction);
                         wait_aside(&self.patience, wait)?;
                         continue;
                     }
-                    transaction.append(table_oid, segments.clone())?;
+                    transaction.append(table_oid, segments.clone()).map_err(placed)?;
                     self.checks.verify_written(&mut transaction, &segments, None)?;
                     settle(&mut transaction, End::Transaction)?;
                     match transaction.commit().map_err(SqlError::from) {
@@ -95,7 +109,12 @@ impl Destination {
     }
 
     /// Locks the table and claims the rows' keys; gives whom to wait for first.
-    fn claim(transaction: &mut Transaction, table_oid: u32, segments: &[Arc<Segment>]) -> Result<Option<Wait>> {
+    fn claim(
+        transaction: &mut Transaction,
+        table_oid: u32,
+        segments: &[Arc<Segment>],
+        placed: &dyn Fn(StorageError) -> StorageError,
+    ) -> Result<Option<Wait>> {
         let Some(table) = transaction.state().table_by_oid(table_oid).cloned() else {
             return Ok(None);
         };
@@ -105,7 +124,7 @@ impl Destination {
         match transaction.claim_keys(&table, segments, false)? {
             Claimed::Alone => Ok(None),
             Claimed::Wait(wait) => Ok(Some(wait)),
-            Claimed::Taken(error) => Err(error.into()),
+            Claimed::Taken(error) => Err(placed(error).into()),
         }
     }
 }
