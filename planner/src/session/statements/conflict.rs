@@ -2,7 +2,8 @@
 //! the statement, are left out. A key with a NULL in it (of UNIQUE) is always new.
 
 use super::claims;
-use super::constraints::{expression, physical};
+use super::conflict_predicate::{implies, plain};
+use super::constraints::{expression, with_parameters};
 use super::permitted;
 use super::unique::{Key, compared};
 use crate::catalog::bind::{Binder, fold};
@@ -13,9 +14,9 @@ use crate::pg::parse::parse_expression;
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::row::{OwnedRow, RowConverter, SortField};
-use datafusion::physical_expr::split_conjunction;
+use datafusion::common::ScalarValue;
 use datafusion::physical_plan::PhysicalExpr;
-use datafusion::physical_plan::expressions::{BinaryExpr, Column, IsNotNullExpr};
+use datafusion::physical_plan::expressions::Column;
 use datafusion::sql::sqlparser::ast::{ConflictTarget, Ident, ObjectName};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -34,6 +35,7 @@ pub(super) fn arbiters(
     binder: &Binder,
     definition: &TableDefinition,
     target: Option<&ConflictTarget>,
+    params: &[ScalarValue],
 ) -> Result<Vec<Arbiter>> {
     let computed = || {
         Ok::<_, SqlError>(
@@ -48,7 +50,7 @@ pub(super) fn arbiters(
             let columns = unique(definition).cloned().map(Arbiter::Columns);
             columns.chain(computed()?).collect()
         }
-        Some(ConflictTarget::Columns(names)) => inferred(binder, definition, names)?,
+        Some(ConflictTarget::Columns(names)) => inferred(binder, definition, names, params)?,
         Some(ConflictTarget::OnConstraint(name)) => vec![Arbiter::Columns(constraint(definition, name)?.clone())],
     };
     let waits = |arbiter: &Arbiter| matches!(arbiter, Arbiter::Columns(index) if index.deferral != Deferral::Never);
@@ -60,7 +62,12 @@ pub(super) fn arbiters(
 }
 
 /// What a list stands for: indexes with these keys over all rows, or over rows among which are those of the predicate.
-fn inferred(binder: &Binder, definition: &TableDefinition, names: &[Ident]) -> Result<Vec<Arbiter>> {
+fn inferred(
+    binder: &Binder,
+    definition: &TableDefinition,
+    names: &[Ident],
+    params: &[ScalarValue],
+) -> Result<Vec<Arbiter>> {
     let schema = &definition.schema;
     let (mut columns, mut keys, mut predicate) = (Vec::new(), Vec::new(), None);
     for name in names {
@@ -76,7 +83,9 @@ fn inferred(binder: &Binder, definition: &TableDefinition, names: &[Ident]) -> R
                 keys.push(column);
             }
             Element::Key(text) => keys.push(expression(binder, parse_expression(text)?, schema)?),
-            Element::Predicate(text) => predicate = Some(physical(binder, parse_expression(text)?, schema)?),
+            Element::Predicate(text) => {
+                predicate = Some(with_parameters(binder, parse_expression(text)?, schema, params)?);
+            }
         }
     }
     // An index over all rows decides for those over some of them as well.
@@ -88,12 +97,13 @@ fn inferred(binder: &Binder, definition: &TableDefinition, names: &[Ident]) -> R
     if let Some(index) = unique(definition).find(is_named) {
         return Ok(vec![Arbiter::Columns(index.clone())]);
     }
+    let predicate = predicate.map(|given| plain(given, schema)).transpose()?;
     let is_meant = |index: &Key| {
         index.values.iter().all(|key| keys.contains(key))
             && keys.iter().all(|key| index.values.contains(key))
             && match (&index.predicate, &predicate) {
                 (None, _) => true,
-                (Some(of_index), Some(given)) => implies(given, of_index),
+                (Some(of_index), Some(given)) => plain(of_index.clone(), schema).is_ok_and(|of| implies(given, &of)),
                 (Some(_), None) => false,
             }
     };
@@ -104,25 +114,6 @@ fn inferred(binder: &Binder, definition: &TableDefinition, names: &[Ident]) -> R
         return Err(SqlError::new(state::INVALID_COLUMN_REFERENCE, message));
     }
     Ok(meant)
-}
-
-/// Whether rows of which `given` is true have `wanted` true, as far as is seen: each of its parts is one of the given ones, or
-/// says that something is not NULL which a given one compares.
-fn implies(given: &Arc<dyn PhysicalExpr>, wanted: &Arc<dyn PhysicalExpr>) -> bool {
-    let given = split_conjunction(given);
-    let compares = |wanted: &Arc<dyn PhysicalExpr>| {
-        given.iter().any(|given| {
-            given.downcast_ref::<BinaryExpr>().is_some_and(|given| {
-                given.op().supports_propagation() && (given.left() == wanted || given.right() == wanted)
-            })
-        })
-    };
-    split_conjunction(wanted).into_iter().all(|wanted| {
-        given.contains(&wanted)
-            || wanted
-                .downcast_ref::<IsNotNullExpr>()
-                .is_some_and(|wanted| compares(wanted.arg()))
-    })
 }
 
 fn constraint<'a>(definition: &'a TableDefinition, name: &ObjectName) -> Result<&'a Index> {

@@ -2,6 +2,7 @@
 //!
 //! More than 400 lines because conditions of tables, domains, partitions and views are checked in one pass over rows.
 
+use super::parameters;
 use super::references::{self, Replaced};
 use super::unique::Unique;
 use crate::catalog::bind::{Binder, DomainCondition, conditions_of, fold, with_value};
@@ -14,8 +15,9 @@ use crate::pg::walk::{self, VisitMut};
 use crate::session::Session;
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Schema};
-use datafusion::common::DFSchema;
-use datafusion::logical_expr::ExprSchemable;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::logical_expr::{Expr, ExprSchemable};
 use datafusion::physical_plan::PhysicalExpr;
 use datafusion::sql::sqlparser::ast::{self, Ident, IndexColumn, IndexOption, NullsDistinctOption, VisitorMut};
 use std::ops::ControlFlow;
@@ -339,14 +341,20 @@ pub(super) fn expression(binder: &Binder, mut expr: ast::Expr, schema: &Arc<Sche
 }
 
 /// A condition over a table's columns; 42804 where it is no boolean.
-pub(super) fn physical(
+pub(super) fn physical(binder: &Binder, condition: ast::Expr, schema: &Arc<Schema>) -> Result<Arc<dyn PhysicalExpr>> {
+    with_parameters(binder, condition, schema, &[])
+}
+
+/// The same of one that names parameters.
+pub(super) fn with_parameters(
     binder: &Binder,
     mut condition: ast::Expr,
     schema: &Arc<Schema>,
+    params: &[ScalarValue],
 ) -> Result<Arc<dyn PhysicalExpr>> {
     rewrite(&mut condition);
     let schema = DFSchema::try_from(schema.as_ref().clone()).map_err(|error| from_datafusion(&error))?;
-    let condition = binder.expression(condition, &schema)?;
+    let condition = bound(binder.expression(condition, &schema)?, params)?;
     // Literals may have no type yet: then it is known afterwards.
     let given = condition.get_type(&schema).unwrap_or(DataType::Boolean);
     let condition = match given {
@@ -363,6 +371,28 @@ pub(super) fn physical(
         return Err(SqlError::new(state::DATATYPE_MISMATCH, message));
     }
     Ok(planned)
+}
+
+/// Values in the places of parameters, without casts to the types that they have: the condition is the one that literals make.
+fn bound(condition: Expr, params: &[ScalarValue]) -> Result<Expr> {
+    if params.is_empty() {
+        return Ok(condition);
+    }
+    let each = |expr| {
+        Ok(match expr {
+            Expr::Placeholder(own) => match parameters::index(&own.id).and_then(|at| params.get(at)) {
+                Some(value) => Transformed::yes(Expr::Literal(value.clone(), None)),
+                None => Transformed::no(Expr::Placeholder(own)),
+            },
+            Expr::Cast(cast) => match cast.expr.as_ref() {
+                Expr::Literal(value, _) if value.data_type() == *cast.field.data_type() => Transformed::yes(*cast.expr),
+                _ => Transformed::no(Expr::Cast(cast)),
+            },
+            other => Transformed::no(other),
+        })
+    };
+    let condition = condition.transform_up(each).map_err(|error| from_datafusion(&error))?;
+    Ok(condition.data)
 }
 
 /// A UNIQUE constraint over listed columns.
@@ -440,9 +470,11 @@ pub(super) fn renamed_text(text: &str, from: &str, to: &str) -> Result<String> {
 pub(super) fn renamed_indexes(indexes: &[ExpressionIndex], from: &str, to: &str) -> Result<Vec<ExpressionIndex>> {
     let change = |index: &ExpressionIndex| {
         let key = |text: &String| renamed_text(text, from, to);
+        let included = |name: &String| if name == from { to.into() } else { name.clone() };
         Ok(ExpressionIndex {
             keys: index.keys.iter().map(key).collect::<Result<_>>()?,
             predicate: index.predicate.as_ref().map(key).transpose()?,
+            include: index.include.iter().map(included).collect(),
             ..index.clone()
         })
     };

@@ -11,8 +11,8 @@ use super::row_locks::Found;
 use super::updatable::{self, Through, Use};
 use super::upsert::Upsert;
 use super::{
-    Description, conflict, defaults, literal_rows, moments, parameters, permitted, query, returned_addresses,
-    returning, row_cells, select, table_locks, value_rows,
+    Description, conflict, conflict_predicate, defaults, literal_rows, moments, parameters, permitted, query,
+    returned_addresses, returning, row_cells, select, table_locks, value_rows,
 };
 use crate::catalog::bind::{Binder, fold, named_in_full};
 use crate::pg::error::{Result, SqlError, state};
@@ -157,13 +157,31 @@ pub(super) fn describe(session: &mut Session, insert: &Insert, types: &[u32]) ->
         }
         None => (None, Vec::new()),
     };
+    let target = on_conflict(insert)?.and_then(|on| on.conflict_target.as_ref());
+    let asked = conflict_predicate::asked(&binder, resolved.table.definition(), target, types)?;
+    let asks = asked.is_some();
+    if let Some(asked) = asked {
+        plan = None;
+        params = parameters::together(params, &named, asked.fields);
+        named.extend(asked.named);
+    }
     if let Some(upsert) = upsert(insert, &resolved)? {
         plan = None;
-        let mut known: Vec<u32> = params.iter().map(|field| pg_type(field).oid).collect();
-        known.extend(types.iter().skip(known.len()));
-        let all = upsert.parameters(&binder, &known)?;
-        named.extend(params.len()..all.len());
-        params.extend(all.into_iter().skip(params.len()));
+        let known = match asks {
+            true => parameters::known_after(&params, &named, types),
+            false => {
+                let mut known: Vec<u32> = params.iter().map(|field| pg_type(field).oid).collect();
+                known.extend(types.iter().skip(known.len()));
+                known
+            }
+        };
+        let all = upsert.parameters(&binder, &known, asks)?;
+        let count = params.len();
+        params = match asks {
+            true => parameters::together(params, &named, all),
+            false => params.into_iter().chain(all.into_iter().skip(count)).collect(),
+        };
+        named.extend(count..params.len());
     }
     let columns = match &insert.returning {
         Some(items) => {
@@ -703,7 +721,8 @@ async fn run_once(
     let keep = insert.returning.is_some();
     let keys = match on {
         Some(on) => {
-            let arbiters = conflict::arbiters(&binder, table.definition(), on.conflict_target.as_ref())?;
+            let target = on.conflict_target.as_ref();
+            let arbiters = conflict::arbiters(&binder, table.definition(), target, params)?;
             Some(conflict::Keys::of(
                 &table,
                 &arbiters,

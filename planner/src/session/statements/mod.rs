@@ -12,6 +12,7 @@ mod column;
 mod comment;
 mod composite;
 mod conflict;
+mod conflict_predicate;
 mod constraints;
 mod copy;
 mod create;

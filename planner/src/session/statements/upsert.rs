@@ -51,18 +51,21 @@ pub(super) struct Upsert<'a> {
 }
 
 impl Upsert<'_> {
-    /// The types of the parameters, of which the source has said some.
-    pub(super) fn parameters(&self, binder: &Binder, types: &[u32]) -> Result<Vec<FieldRef>> {
-        self.arbiters(binder)?;
+    /// The types of the parameters, of which the source has said some; `asks`: the target's predicate names some.
+    pub(super) fn parameters(&self, binder: &Binder, types: &[u32], asks: bool) -> Result<Vec<FieldRef>> {
+        // Whose predicate names parameters is known with their values.
+        if !asks {
+            self.arbiters(binder, &[])?;
+        }
         Ok(self.assignments(binder, Vec::new(), types)?.1)
     }
 
-    fn arbiters(&self, binder: &Binder) -> Result<Vec<Arbiter>> {
+    fn arbiters(&self, binder: &Binder, params: &[ScalarValue]) -> Result<Vec<Arbiter>> {
         if self.target.is_none() {
             let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
             return Err(SqlError::new(state::SYNTAX_ERROR, message).hint("For example, ON CONFLICT (column_name)."));
         }
-        conflict::arbiters(binder, self.table.definition(), self.target)
+        conflict::arbiters(binder, self.table.definition(), self.target, params)
     }
 
     /// Runs the statement over the rows that `source` gives, which have the table's columns. None: others have added keys
@@ -85,7 +88,7 @@ impl Upsert<'_> {
         let proposed = concat_batches(&definition.schema, &rows).map_err(|error| from_arrow(&error))?;
         // Rows that are there already are checked before that is seen.
         updatable::checks(session, self.through.as_ref(), binder, &definition)?.verify_proposed(&proposed)?;
-        let arbiters = self.arbiters(binder)?;
+        let arbiters = self.arbiters(binder, params)?;
         for arbiter in &arbiters {
             if !conflict::Seen::of(&self.table, arbiter)?.all_new(&proposed)? {
                 return Err(second_time());
