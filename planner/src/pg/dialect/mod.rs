@@ -52,11 +52,11 @@ impl Dialect for TenonDialect {
     }
 
     fn is_column_alias(&self, word: &Keyword, parser: &mut Parser) -> bool {
-        use Keyword::{ANALYZE, CLUSTER, EXCLUDE, EXPLAIN, ON, VIEW};
+        use Keyword::{ANALYZE, CLUSTER, EXCLUDE, EXPLAIN, FOR, ON, VIEW};
         match word {
             ANALYZE | CLUSTER | EXCLUDE | EXPLAIN | VIEW => true,
-            // `INSERT ... SELECT 1 ON CONFLICT`: a reserved word.
-            ON => false,
+            // `INSERT ... SELECT 1 ON CONFLICT`, `SELECT 1 FOR UPDATE`: reserved words.
+            ON | FOR => false,
             _ => BASE.is_column_alias(word, parser),
         }
     }

@@ -9,6 +9,7 @@ mod like;
 mod locks;
 pub(crate) mod merge;
 pub(crate) mod only;
+mod parenthesized;
 mod quantified;
 pub(crate) mod sets;
 mod temporal;
@@ -20,6 +21,8 @@ use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Word};
 /// Repairs the tokens of a statement.
 pub(crate) fn repair(tokens: &mut Vec<TokenWithSpan>) {
     clauses::mark(tokens);
+    parenthesized::explained(tokens);
+    parenthesized::fetched(tokens);
     arrays::respell(tokens);
     frames::mark(tokens);
     joins::parenthesize(tokens);
