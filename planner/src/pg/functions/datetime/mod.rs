@@ -43,9 +43,15 @@ pub(crate) fn extract(mut args: Vec<Expr>) -> Expr {
     if let Some(Expr::Literal(field, _)) = args.first_mut()
         && let Some(text) = field.try_as_str()
     {
-        *field = ScalarValue::Utf8View(text.map(str::to_string));
+        *field = ScalarValue::Utf8View(text.map(|text| unquoted(text).to_string()));
     }
     FUNCTION.call(args)
+}
+
+/// A field's name that stands in quotes of either kind.
+fn unquoted(text: &str) -> &str {
+    let inner = |quote| text.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
+    inner('\'').or_else(|| inner('"')).unwrap_or(text)
 }
 
 pub(super) fn functions() -> Vec<ScalarUDF> {
