@@ -66,6 +66,9 @@ pub struct Index {
     pub columns: Vec<usize>,
     /// One a column.
     pub order: Vec<ColumnOrder>,
+    /// Positions of INCLUDE's columns, which are shown and change nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub include: Vec<usize>,
     /// NULLs are equal to each other where the index is unique.
     pub nulls_not_distinct: bool,
     #[serde(default, skip_serializing_if = "Deferral::is_never")]
@@ -123,6 +126,20 @@ pub struct ExpressionIndex {
     /// As those of an [`Index`].
     #[serde(skip)]
     pub key_rows: Arc<KeyRows>,
+    /// One a key; none where the store is older than these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub order: Vec<ColumnOrder>,
+    /// Names of INCLUDE's columns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub include: Vec<String>,
+}
+
+impl ExpressionIndex {
+    /// Its keys, each with its order.
+    pub fn ordered_keys(&self) -> impl Iterator<Item = (&String, ColumnOrder)> {
+        let order = |at| self.order.get(at).cloned().unwrap_or_default();
+        self.keys.iter().enumerate().map(move |(at, key)| (key, order(at)))
+    }
 }
 
 /// What CREATE INDEX asks for.
@@ -183,15 +200,12 @@ impl TableDefinition {
 
     /// Takes column `at` out of the indexes' positions; those that have it go.
     pub(super) fn drop_from_indexes(&mut self, at: usize) {
-        let keeps = |index: &Index| !index.columns.contains(&at);
+        let keeps = |index: &Index| !index.columns.contains(&at) && !index.include.contains(&at);
         self.primary_key = self.primary_key.take().filter(keeps);
         self.indexes.retain(keeps);
         for index in self.all_indexes_mut() {
-            index
-                .columns
-                .iter_mut()
-                .filter(|own| **own > at)
-                .for_each(|own| *own -= 1);
+            let positions = index.columns.iter_mut().chain(&mut index.include);
+            positions.filter(|own| **own > at).for_each(|own| *own -= 1);
         }
     }
 }

@@ -359,10 +359,11 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
                                 _ => shown,
                             }
                         }
-                        Some(at) => index
-                            .keys
-                            .get(at as usize - 1)
-                            .map_or_else(String::new, |key| shown_text(&own, key)),
+                        Some(at) => {
+                            let keys = index.keys.iter().map(|key| shown_text(&own, key));
+                            let included = index.include.iter().map(|name| quote::identifier(name));
+                            keys.chain(included).nth(at as usize - 1).unwrap_or_default()
+                        }
                     })
                 };
                 ScalarValue::Utf8(
@@ -370,7 +371,7 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
                         .map(|(table, index)| match number(args, 1).filter(|at| *at > 0) {
                             None => names::index_definition(table, index),
                             Some(at) => {
-                                let column = index.columns.get(at as usize - 1);
+                                let column = index.columns.iter().chain(&index.include).nth(at as usize - 1);
                                 column.map_or(String::new(), |at| {
                                     quote::identifier(&table.definition().columns[*at].name)
                                 })

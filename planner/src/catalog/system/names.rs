@@ -3,7 +3,7 @@
 use super::shown_text::shown_text;
 use super::system_types;
 use tenon_storage::datetime::IntervalRange;
-use tenon_storage::{Deferral, EnumType, ExpressionIndex, Index, SqlType, TableVersion, quote};
+use tenon_storage::{ColumnOrder, Deferral, EnumType, ExpressionIndex, Index, SqlType, TableVersion, quote};
 
 /// `pg_type.typlen`: bytes, -1 for a varying length.
 pub(super) fn length(sql_type: SqlType) -> i64 {
@@ -123,19 +123,33 @@ pub(super) fn format_type(oid: i64, typmod: Option<i64>) -> Option<String> {
 /// The columns of an index as CREATE INDEX lists them.
 fn key_columns(table: &TableVersion, index: &Index) -> String {
     let columns = index.columns.iter().zip(&index.order).map(|(at, order)| {
-        let mut shown = quote::identifier(&table.definition().columns[*at].name);
-        if let Some(class) = &order.operator_class {
-            shown.push_str(&format!(" {class}"));
-        }
-        shown.push_str(match (order.descending, order.nulls_first) {
-            (false, false) => "",
-            (false, true) => " NULLS FIRST",
-            (true, true) => " DESC",
-            (true, false) => " DESC NULLS LAST",
-        });
-        shown
+        let name = quote::identifier(&table.definition().columns[*at].name);
+        in_order(name, order)
     });
     columns.collect::<Vec<_>>().join(", ")
+}
+
+/// A key with its operator class and order.
+fn in_order(mut key: String, order: &ColumnOrder) -> String {
+    if let Some(class) = &order.operator_class {
+        key.push_str(&format!(" {class}"));
+    }
+    key.push_str(match (order.descending, order.nulls_first) {
+        (false, false) => "",
+        (false, true) => " NULLS FIRST",
+        (true, true) => " DESC",
+        (true, false) => " DESC NULLS LAST",
+    });
+    key
+}
+
+/// The clause of an index's columns that are no keys.
+fn included<'a>(columns: impl Iterator<Item = &'a String>) -> String {
+    let columns: Vec<String> = columns.map(|name| quote::identifier(name)).collect();
+    match columns.is_empty() {
+        true => String::new(),
+        false => format!(" INCLUDE ({})", columns.join(", ")),
+    }
 }
 
 /// `pg_get_constraintdef` of a PRIMARY KEY or UNIQUE constraint.
@@ -152,12 +166,13 @@ pub(super) fn key_definition(table: &TableVersion, key: &Index) -> String {
 /// `pg_get_indexdef` of an index.
 pub(super) fn index_definition(table: &TableVersion, index: &Index) -> String {
     format!(
-        "CREATE {}INDEX {} ON {}.{} USING btree ({}){}",
+        "CREATE {}INDEX {} ON {}.{} USING btree ({}){}{}",
         if index.is_unique() { "UNIQUE " } else { "" },
         quote::identifier(&index.name),
         quote::identifier(&table.definition().schema_name),
         quote::identifier(table.name()),
         key_columns(table, index),
+        included(index.include.iter().map(|at| &table.definition().columns[*at].name)),
         if index.nulls_not_distinct {
             " NULLS NOT DISTINCT"
         } else {
@@ -172,14 +187,18 @@ pub(super) fn expression_index_definition(
     table: &TableVersion,
     index: &ExpressionIndex,
 ) -> String {
-    let keys: Vec<String> = index.keys.iter().map(|key| shown_text(binder, key)).collect();
+    let keys = index.ordered_keys();
+    let keys: Vec<String> = keys
+        .map(|(key, order)| in_order(shown_text(binder, key), &order))
+        .collect();
     format!(
-        "CREATE {}INDEX {} ON {}.{} USING btree ({}){}{}",
+        "CREATE {}INDEX {} ON {}.{} USING btree ({}){}{}{}",
         if index.unique { "UNIQUE " } else { "" },
         quote::identifier(&index.name),
         quote::identifier(&table.definition().schema_name),
         quote::identifier(table.name()),
         keys.join(", "),
+        included(index.include.iter()),
         if index.nulls_not_distinct {
             " NULLS NOT DISTINCT"
         } else {

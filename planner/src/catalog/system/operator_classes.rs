@@ -7,7 +7,7 @@ use crate::pg::statement::Kind;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{Expr, SelectItem, SetExpr, Statement};
-use tenon_storage::{ExpressionIndex, Index, SqlType, TableDefinition};
+use tenon_storage::{ColumnOrder, ExpressionIndex, Index, SqlType, TableDefinition};
 
 /// The class of a type that an index takes where none is named.
 pub(super) fn default_of(of: SqlType) -> i64 {
@@ -61,7 +61,7 @@ fn named(name: &str) -> Option<i64> {
 
 pub(super) fn of_columns(definition: &TableDefinition, index: &Index) -> Vec<i64> {
     let keys = index.columns.iter().zip(&index.order);
-    let class = |(at, order): (&usize, &tenon_storage::ColumnOrder)| {
+    let class = |(at, order): (&usize, &ColumnOrder)| {
         let own = order.operator_class.as_deref().and_then(named);
         own.unwrap_or_else(|| default_of(definition.columns[*at].sql_type))
     };
@@ -75,7 +75,10 @@ pub(super) fn of_expressions(binder: &Binder, definition: &TableDefinition, inde
         .map(|own| own.sql_type.field(&own.name, true))
         .collect();
     let schema = DFSchema::try_from(Schema::new(fields)).ok();
-    let class = |key: &String| {
+    let class = |(key, order): (&String, ColumnOrder)| {
+        if let Some(own) = order.operator_class.as_deref().and_then(named) {
+            return Some(own);
+        }
         let schema = schema.as_ref()?;
         let expr = selected(key)?;
         let binder = binder.clone().trusted();
@@ -84,7 +87,7 @@ pub(super) fn of_expressions(binder: &Binder, definition: &TableDefinition, inde
         let field = expr.return_field(schema.as_arrow()).ok()?;
         SqlType::from_field(&field).map(default_of)
     };
-    index.keys.iter().map(|key| class(key).unwrap_or_default()).collect()
+    index.ordered_keys().map(|key| class(key).unwrap_or_default()).collect()
 }
 
 /// An expression as a SELECT has it, where numbers have the types that they have there.

@@ -17,8 +17,8 @@ use datafusion::error::Result;
 use datafusion::sql::sqlparser::ast::Expr;
 use std::sync::Arc;
 use tenon_storage::{
-    CheckOption, Composite, Deferral, ExpressionIndex, Generated, Index, IndexKind, Object, ObjectKey, Partition,
-    Relation, Secured, Sequence, SqlType, TableVersion,
+    CheckOption, ColumnOrder, Composite, Deferral, ExpressionIndex, Generated, Index, IndexKind, Object, ObjectKey,
+    Partition, Relation, Secured, Sequence, SqlType, TableVersion,
 };
 
 const ZONE_COLUMNS: &[(&str, &str)] = &[
@@ -472,7 +472,7 @@ fn classes(binder: &Binder) -> Vec<Row> {
                 "reltuples": index.table.rows() as f64,
                 "relpersistence": if temporary { "t" } else { "p" },
                 "relkind": "i",
-                "relnatts": index.keys as i64,
+                "relnatts": (index.keys + index.included().len()) as i64,
                 "relispopulated": true,
                 "relreplident": "n",
             });
@@ -764,6 +764,17 @@ impl<'a> ShownIndex<'a> {
         stored(binder).flat_map(ShownIndex::of)
     }
 
+    /// Positions of INCLUDE's columns.
+    fn included(&self) -> Vec<usize> {
+        match self.of {
+            ShownKeys::Columns(own) => own.include.clone(),
+            ShownKeys::Expressions(own) => {
+                let at = |name: &String| self.table.definition().column_index(name);
+                own.include.iter().filter_map(at).collect()
+            }
+        }
+    }
+
     fn definition(&self, binder: &Binder) -> String {
         match self.of {
             ShownKeys::Columns(own) => names::index_definition(self.table, own),
@@ -788,14 +799,9 @@ fn indexes(binder: &Binder) -> Vec<Row> {
             ShownKeys::Expressions(own) => (own.unique, own.nulls_not_distinct, false),
         };
         // Bit 0: DESC; bit 1: NULLS FIRST.
+        let bits = |order: &ColumnOrder| i64::from(order.descending) | i64::from(order.nulls_first) << 1;
         let (positions, options) = match shown.of {
-            ShownKeys::Columns(key) => {
-                let bits = key
-                    .order
-                    .iter()
-                    .map(|order| i64::from(order.descending) | i64::from(order.nulls_first) << 1);
-                (positions(key), bits.collect())
-            }
+            ShownKeys::Columns(key) => (positions(key), key.order.iter().map(bits).collect::<Vec<_>>()),
             // 0 where a key is no column.
             ShownKeys::Expressions(own) => {
                 let columns = &shown.table.definition().columns;
@@ -803,13 +809,16 @@ fn indexes(binder: &Binder) -> Vec<Row> {
                     let at = columns.iter().position(|column| names_column(key, &column.name));
                     at.map_or(0, |at| at as i64 + 1)
                 };
-                (own.keys.iter().map(position).collect(), zeros.clone())
+                let order = own.ordered_keys().map(|(_, order)| bits(&order));
+                (own.keys.iter().map(position).collect(), order.collect())
             }
         };
+        let mut positions: Vec<i64> = positions;
+        positions.extend(shown.included().into_iter().map(|at| at as i64 + 1));
         let mut row = row! {
             "indexrelid": shown.oid,
             "indrelid": shown.table.oid(),
-            "indnatts": shown.keys as i64,
+            "indnatts": positions.len() as i64,
             "indnkeyatts": shown.keys as i64,
             "indisunique": unique,
             "indnullsnotdistinct": nulls_not_distinct,

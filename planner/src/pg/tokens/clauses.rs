@@ -40,6 +40,11 @@ pub(super) fn mark(tokens: &mut Vec<TokenWithSpan>) {
         if creates && closes(place - 1) && says(tokens, &places, place, &["without", "oids"]) {
             taken.extend([places[place], places[place + 1]]);
         }
+        // There is one tablespace.
+        let default = |at: &usize| matches!(&tokens[*at].token, Token::Word(word) if word.value == "pg_default");
+        if creates && says(tokens, &places, place, &["tablespace"]) && places.get(place + 1).is_some_and(default) {
+            taken.extend([places[place], places[place + 1]]);
+        }
         // `WITH (security_barrier)` is `WITH (security_barrier = true)`.
         let option = ["security_barrier", "security_invoker"];
         if creates

@@ -432,7 +432,7 @@ pub(super) fn drop_dependents(session: &Session, place: &Target, column: &str) -
         let mentions = texts
             .map(|text| constraints::mentions(text, column))
             .collect::<Result<Vec<_>>>()?;
-        if !mentions.contains(&true) {
+        if !mentions.contains(&true) && !index.include.iter().any(|own| own == column) {
             kept.push(index.clone());
         }
     }

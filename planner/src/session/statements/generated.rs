@@ -1,4 +1,4 @@
-//! `GENERATED ALWAYS AS (expression) STORED`: what may stand in the expression.
+//! `GENERATED ALWAYS AS (expression) STORED`: what may stand in the expression; and in those of indexes.
 
 use super::defaults;
 use super::insert::check_assignable;
@@ -6,11 +6,15 @@ use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::from_datafusion;
 use crate::pg::parse::parse_expression;
-use crate::pg::rewrite::rewrite;
+use crate::pg::rewrite::{function_name, rewrite};
+use crate::pg::walk;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::TreeNode;
+use datafusion::logical_expr::planner::ContextProvider;
 use datafusion::logical_expr::{Expr, ExprSchemable, Volatility};
+use datafusion::sql::sqlparser::ast;
+use std::ops::ControlFlow;
 use tenon_storage::{ColumnDef, Generated};
 
 /// Checks the expression of a column among all columns of its table.
@@ -53,4 +57,28 @@ pub(super) fn changes(expr: &Expr) -> bool {
         Ok(matches!(node, Expr::ScalarFunction(call) if call.func.signature().volatility != Volatility::Immutable))
     })
     .unwrap_or(true)
+}
+
+/// 42P17 where an expression calls what gives another value each time, or tells of the session or its time (`now()`).
+pub(super) fn refuse_changing(binder: &Binder, expr: &ast::Expr, place: &str) -> Result<()> {
+    let changes = |call: &ast::Function| {
+        let known = binder.get_function_meta(&function_name(call));
+        known.is_some_and(|own| match own.signature().volatility {
+            Volatility::Volatile => true,
+            // With arguments PostgreSQL asks for their types, too.
+            Volatility::Stable => matches!(&call.args, ast::FunctionArguments::List(list) if list.args.is_empty()),
+            Volatility::Immutable => false,
+        })
+    };
+    let found = walk::expressions(expr, |expr, _| match expr {
+        ast::Expr::Function(call) if changes(call) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    match found {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => {
+            let message = format!("functions in {place} must be marked IMMUTABLE");
+            Err(SqlError::new(state::INVALID_OBJECT_DEFINITION, message))
+        }
+    }
 }

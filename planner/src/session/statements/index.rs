@@ -2,7 +2,7 @@
 
 use super::role::rights;
 use super::unique::Unique;
-use super::{constraints, defaults, qualify, references};
+use super::{constraints, defaults, generated, qualify, references};
 use crate::catalog::bind::{fold, parts};
 use crate::catalog::services::Work;
 use crate::pg::error::{Result, SqlError, SqlState, state};
@@ -76,10 +76,11 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
     };
     let snapshot = session.state();
     rights(session, &snapshot).check_owner(&Relation::Table(table.clone()))?;
-    if !create.include.is_empty() {
+    let include: Vec<String> = create.include.iter().map(fold).collect();
+    if !include.is_empty() {
         // Columns lie beside each other however they are indexed.
-        for column in create.include.iter().map(fold) {
-            if !table.definition().columns.iter().any(|own| own.name == column) {
+        for column in &include {
+            if table.definition().column_index(column).is_none() {
                 let message = format!("column \"{column}\" does not exist");
                 return Err(SqlError::new(state::UNDEFINED_COLUMN, message));
             }
@@ -115,6 +116,9 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
     // A unique index checks the rows that are there, and the index is built: on the query threads.
     run::background(&session.engine, async move {
         let name = transaction.lock().create_index(&schema, &table, def)?;
+        if !include.is_empty() {
+            transaction.lock().include_in_index(&schema, &table, &name, &include)?;
+        }
         let snapshot = transaction.lock().state().clone();
         if let Some((table, index)) = snapshot.index(&schema, &name) {
             IndexData::reader(table, index, &budget).map_err(|error| from_datafusion(&error))?;
@@ -224,13 +228,20 @@ async fn on_expressions(
     for column in &create.columns {
         let expr = own(&column.column.expr);
         defaults::refuse_sets(&expr, places.0, places.1)?;
+        generated::refuse_changing(&binder, &expr, places.0)?;
         constraints::expression(&binder, expr.clone(), found.schema())?;
         names.push(key_name(&expr));
         keys.push(qualify::expression(&binder, &expr)?.to_string());
     }
+    let order = match other_method(create)? {
+        None => create.columns.iter().map(order).collect::<Result<_>>()?,
+        // Their operator classes are others, and they have no order.
+        Some(_) => Vec::new(),
+    };
     let mut predicate = create.predicate.as_ref().map(own);
     if let Some(predicate) = &mut predicate {
         defaults::refuse_sets(predicate, "index predicate", "index predicates")?;
+        generated::refuse_changing(&binder, predicate, "index predicate")?;
         constraints::physical(&binder, predicate.clone(), found.schema())?;
         *predicate = qualify::expression(&binder, predicate)?;
     }
@@ -243,6 +254,8 @@ async fn on_expressions(
         predicate: predicate.map(|predicate| predicate.to_string()),
         computed: Default::default(),
         key_rows: Default::default(),
+        order,
+        include: create.include.iter().map(fold).collect(),
     };
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let transaction = session.transaction()?;
@@ -284,6 +297,11 @@ fn column(column: &IndexColumn) -> Result<(String, ColumnOrder)> {
         Expr::Identifier(name) => fold(name),
         _ => return Err(SqlError::unsupported("an index on an expression")),
     };
+    Ok((name, order(column)?))
+}
+
+/// The order of a key, and its operator class.
+fn order(column: &IndexColumn) -> Result<ColumnOrder> {
     let operator_class = column
         .operator_class
         .as_ref()
@@ -297,12 +315,11 @@ fn column(column: &IndexColumn) -> Result<(String, ColumnOrder)> {
     }
     let OrderByOptions { asc, nulls_first } = column.column.options;
     let descending = asc == Some(false);
-    let order = ColumnOrder {
+    Ok(ColumnOrder {
         descending,
         nulls_first: nulls_first.unwrap_or(descending),
         operator_class,
-    };
-    Ok((name, order))
+    })
 }
 
 /// The schema and name of an index that exists; None where there is no relation of that name at all.

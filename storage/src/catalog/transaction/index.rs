@@ -37,6 +37,7 @@ impl Transaction {
             },
             columns,
             order,
+            include: Vec::new(),
             nulls_not_distinct: def.nulls_not_distinct,
             deferral: Deferral::Never,
             slot: Arc::default(),
@@ -128,6 +129,20 @@ impl Transaction {
         let next = current.redefined(definition.checked()?);
         self.rewritten(&current, next);
         Ok(())
+    }
+
+    /// Keeps the columns of an index's INCLUDE.
+    pub fn include_in_index(&mut self, schema: &str, table: &str, name: &str, columns: &[String]) -> Result<()> {
+        self.redefine(schema, table, |definition| {
+            let include = columns
+                .iter()
+                .filter_map(|column| definition.column_index(column))
+                .collect();
+            if let Some(index) = definition.indexes.iter_mut().find(|index| index.name == name) {
+                index.include = include;
+            }
+            Ok(())
+        })
     }
 
     /// Has a unique index be a constraint's, or with `primary` the primary key's; its columns are NOT NULL then.
