@@ -87,6 +87,11 @@ pub(super) fn constraints(binder: &Binder) -> impl Iterator<Item = Row> {
     })
 }
 
+/// Whether there is a foreign key with this oid.
+pub(super) fn is_one(binder: &Binder, oid: u32) -> bool {
+    stored(binder).any(|table| table.definition().foreign_keys.iter().any(|key| key.oid == oid))
+}
+
 /// `pg_get_constraintdef` of the foreign key with this oid.
 pub(super) fn definition(binder: &Binder, oid: i64) -> Option<String> {
     let shown = all(binder).find(|shown| i64::from(shown.key.oid) == oid)?;

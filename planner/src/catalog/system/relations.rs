@@ -319,6 +319,7 @@ fn shared_descriptions(binder: &Binder) -> Vec<Row> {
 
 const PG_AUTHID: u32 = 1260;
 const PG_CLASS: u32 = 1259;
+const PG_CONSTRAINT: u32 = 2606;
 const PG_DATABASE: u32 = 1262;
 const PG_NAMESPACE: u32 = 2615;
 const PG_PROC: u32 = 1255;
@@ -330,6 +331,9 @@ const SHARED: [u32; 2] = [PG_AUTHID, PG_DATABASE];
 fn class_of(binder: &Binder, oid: u32) -> Option<u32> {
     if oid == DATABASE_OID {
         return Some(PG_DATABASE);
+    }
+    if keyed(binder).any(|(_, own)| own.oid == oid) || foreign_keys::is_one(binder, oid) {
+        return Some(PG_CONSTRAINT);
     }
     if relations(binder).any(|relation| relation.oid() == oid) || ShownIndex::all(binder).any(|own| own.oid == oid) {
         return Some(PG_CLASS);
@@ -352,8 +356,9 @@ fn class_of(binder: &Binder, oid: u32) -> Option<u32> {
 pub(super) fn is_of_class(binder: &Binder, oid: u32, class: &str) -> bool {
     let wanted = super::regnames::system_table(class);
     match class {
-        // Those of keys have the oids of their indexes.
-        "pg_constraint" => class_of(binder, oid).is_none_or(|own| own == PG_CLASS),
+        "pg_constraint" => class_of(binder, oid).is_none_or(|own| own == PG_CONSTRAINT),
+        // The indexes of keys have their oids.
+        "pg_class" => matches!(class_of(binder, oid), Some(PG_CLASS | PG_CONSTRAINT)),
         _ => class_of(binder, oid) == wanted,
     }
 }

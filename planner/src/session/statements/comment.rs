@@ -151,9 +151,12 @@ fn place(session: &Session, on: &Commented) -> Result<Option<(u32, u32)>> {
                 let message = format!("constraint \"{name}\" for table \"{}\" does not exist", relation.name());
                 return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
             }
-            definition
-                .and_then(|definition| definition.constraint_index(name))
-                .map(|index| (index.oid, 0))
+            definition.and_then(|definition| {
+                let key = definition.constraint_index(name).map(|index| index.oid);
+                let mut references = definition.foreign_keys.iter();
+                let oid = key.or_else(|| Some(references.find(|key| key.name == *name)?.oid))?;
+                Some((oid, 0))
+            })
         }
         Commented::Domain(name) => {
             binder.check_schema_of(name)?;

@@ -1,5 +1,6 @@
 //! CREATE INDEX, DROP INDEX, ALTER INDEX.
 
+use super::key_order::order;
 use super::role::rights;
 use super::unique::Unique;
 use super::{constraints, defaults, generated, qualify, references};
@@ -10,36 +11,9 @@ use crate::pg::errors::from_datafusion;
 use crate::pg::outcome::Outcome;
 use crate::session::Session;
 use crate::session::run;
-use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, IndexColumn, IndexType, ObjectName, OrderByOptions};
+use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, IndexColumn, IndexType, ObjectName};
 use tenon_executor::index::IndexData;
 use tenon_storage::{ColumnOrder, ExpressionIndex, IndexDef, IndexKind, Relation, privilege};
-
-/// Operator classes that are their types' own.
-const OWN_CLASSES: [&str; 20] = [
-    "bool_ops",
-    "int2_ops",
-    "int4_ops",
-    "int8_ops",
-    "float4_ops",
-    "float8_ops",
-    "numeric_ops",
-    "text_ops",
-    "varchar_ops",
-    "bpchar_ops",
-    "name_ops",
-    "date_ops",
-    "time_ops",
-    "timestamp_ops",
-    "timestamptz_ops",
-    "interval_ops",
-    "uuid_ops",
-    "bytea_ops",
-    "jsonb_ops",
-    "oid_ops",
-];
-
-/// Operator classes that order bytes as Tenon does anyway.
-const PATTERN_CLASSES: [&str; 3] = ["text_pattern_ops", "varchar_pattern_ops", "bpchar_pattern_ops"];
 
 /// What is told of INCLUDE.
 pub(super) const NO_INCLUDE: &str = "INCLUDE has no effect: queries read columns where these are";
@@ -298,28 +272,6 @@ fn column(column: &IndexColumn) -> Result<(String, ColumnOrder)> {
         _ => return Err(SqlError::unsupported("an index on an expression")),
     };
     Ok((name, order(column)?))
-}
-
-/// The order of a key, and its operator class.
-fn order(column: &IndexColumn) -> Result<ColumnOrder> {
-    let operator_class = column
-        .operator_class
-        .as_ref()
-        .map(|class| parts(class).pop().unwrap_or_default())
-        .filter(|class| !OWN_CLASSES.contains(&class.as_str()));
-    if let Some(class) = &operator_class
-        && !PATTERN_CLASSES.contains(&class.as_str())
-    {
-        let message = format!("operator class \"{class}\" does not exist for access method \"btree\"");
-        return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
-    }
-    let OrderByOptions { asc, nulls_first } = column.column.options;
-    let descending = asc == Some(false);
-    Ok(ColumnOrder {
-        descending,
-        nulls_first: nulls_first.unwrap_or(descending),
-        operator_class,
-    })
 }
 
 /// The schema and name of an index that exists; None where there is no relation of that name at all.

@@ -37,6 +37,7 @@ mod insert;
 mod insert_fields;
 mod kept_checks;
 mod kept_setting;
+mod key_order;
 mod keys;
 mod like;
 mod literal_rows;
