@@ -352,7 +352,8 @@ pub(super) fn plan(
             None => expr,
             Some(at) if at < definition.columns.len() => {
                 let own = &definition.columns[at];
-                if change.what == "UPDATE" {
+                // Values that stay have their column's type.
+                if change.what == "UPDATE" && change.assigned.columns.contains(&at) {
                     insert::check_assignable(&field, own)?;
                     insert::assigned(expr, own).alias(&own.name)
                 } else {

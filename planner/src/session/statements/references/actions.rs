@@ -79,13 +79,14 @@ pub(in crate::session::statements) async fn follow(
     }
     let mut references = session.state().references_to(oid);
     references.retain(|(_, key)| !key.unfollowed);
+    let rows = replaced.deleted.len() + replaced.updated.len();
     let (replaced, written) = (Arc::new(replaced), Arc::new(written));
     for (child, key) in references {
         let Some(columns) = key.referenced_columns(replaced.table.definition()) else {
             continue;
         };
-        let (own, rows) = (replaced.clone(), written.clone());
-        let lost = run::aside(&session.engine, async move { lost(&own, &rows, &columns) }).await?;
+        let (own, new) = (replaced.clone(), written.clone());
+        let lost = run::aside_over(&session.engine, rows, async move { lost(&own, &new, &columns) }).await?;
         if is_empty(&lost.deleted) && is_empty(&lost.updated) {
             continue;
         }
