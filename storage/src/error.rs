@@ -109,6 +109,8 @@ pub struct Subject {
     pub column: Option<String>,
     pub data_type: Option<String>,
     pub constraint: Option<String>,
+    /// Which of the rows that were to be added, for who knows where they come from.
+    pub row: Option<u64>,
 }
 
 impl Subject {
@@ -139,8 +141,7 @@ impl Subject {
     }
 }
 
-/// An error with the fields that PostgreSQL's error report has. `context` says where in the input (`COPY t, line 3`), `row` which
-/// of the rows that were to be added.
+/// An error with the fields that PostgreSQL's error report has. `context` says where in the input (`COPY t, line 3`).
 #[derive(Clone, Debug)]
 pub struct StorageError {
     pub kind: ErrorKind,
@@ -149,7 +150,6 @@ pub struct StorageError {
     pub hint: Option<String>,
     pub context: Option<String>,
     pub subject: Option<Box<Subject>>,
-    pub row: Option<u64>,
 }
 
 pub type Result<T, E = StorageError> = std::result::Result<T, E>;
@@ -163,7 +163,6 @@ impl StorageError {
             hint: None,
             context: None,
             subject: None,
-            row: None,
         }
     }
 

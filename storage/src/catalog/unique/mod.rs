@@ -471,17 +471,16 @@ impl<'a> Checker<'a> {
         };
         let message = format!("duplicate key value violates unique constraint \"{}\"", self.key.name());
         let subject = Subject::table(&self.definition.schema_name, &self.definition.name).constraint(self.key.name());
-        let told = StorageError::new(ErrorKind::UniqueViolation, message)
-            .about(subject)
+        StorageError::new(ErrorKind::UniqueViolation, message)
+            .about(Subject {
+                row: Some(number),
+                ..subject
+            })
             .detail(format!(
                 "Key ({})=({}) already exists.",
                 names.join(", "),
                 values.join(", ")
-            ));
-        StorageError {
-            row: Some(number),
-            ..told
-        }
+            ))
     }
 }
 

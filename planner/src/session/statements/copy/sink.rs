@@ -51,7 +51,8 @@ impl Destination {
         self.checks.verify(&segments)?;
         let is_filtered = self.fill.as_ref().is_some_and(Fill::is_filter);
         let first_line = loaded.first_line.filter(|_| !is_filtered);
-        let placed = |error: StorageError| match (error.row, first_line) {
+        let row = |error: &StorageError| error.subject.as_ref().and_then(|subject| subject.row);
+        let placed = |error: StorageError| match (row(&error), first_line) {
             (Some(row), Some(first)) => error.context(|| format!("COPY {}, line {}", self.table, first + row)),
             _ => error,
         };
