@@ -171,7 +171,10 @@ async fn small_small() -> anyhow::Result<()> {
     let (peer, own) = (postgres.dsn()?, server.dsn());
     let lines = tokio::task::spawn_blocking(move || small::run(&peer, &own, &sizes)).await??;
     let measured = |line: &small::Line| line.postgres > 0.0 && line.tenon > 0.0;
-    anyhow::ensure!(lines.len() == 3 + 4 + 4 + 3 && lines.iter().all(measured), "{lines:?}");
+    anyhow::ensure!(
+        lines.len() == 3 + 4 + 4 + 8 + 3 && lines.iter().all(measured),
+        "{lines:?}"
+    );
     Ok(())
 }
 

@@ -176,7 +176,7 @@ fn commits(program: &Path, sizes: &Sizes, directory: &Path, store: &Path) -> Res
         psql(server, "CREATE TABLE committed (client int, note text)")?;
         let mut all = 0;
         for _ in 0..sizes.runs {
-            let (rate, number) = pgbench::script(server, &script, sizes.clients, sizes.seconds)?;
+            let (rate, number) = pgbench::script(server, (&script, "simple"), sizes.clients, sizes.seconds)?;
             rates[at] = rates[at].max(rate);
             all += number;
         }

@@ -40,8 +40,8 @@ pub fn write(server: &str, script: &str, clients: usize, seconds: u64) -> Result
 }
 
 /// Runs of a script of one's own, a second, and how many there were.
-pub fn script(server: &str, path: &str, clients: usize, seconds: u64) -> Result<(f64, u64)> {
-    let text = output(server, &["-f", path], clients, seconds)?;
+pub fn script(server: &str, (path, mode): (&str, &str), clients: usize, seconds: u64) -> Result<(f64, u64)> {
+    let text = output(server, &["-f", path, "-M", mode], clients, seconds)?;
     let number = number(&text, "number of transactions actually processed: ").context("no number of transactions")?;
     Ok((rate(&text)?, number as u64))
 }

@@ -1,0 +1,78 @@
+//! Small writes as applications send them: rows with a serial whose value is returned, upserts, rows that are locked before they
+//! are changed, keys that are expressions. What a case adds up must be as much as there were transactions.
+
+use anyhow::{Context, Result, ensure};
+
+use super::postgres::told;
+use super::{pgbench, trivial};
+
+/// Rows of the table whose rows change.
+const ROWS: usize = 200_000;
+
+/// A case: its name, pgbench's script, and the query for what it adds up, one a transaction.
+pub struct Case {
+    pub name: &'static str,
+    script: String,
+    sum: &'static str,
+}
+
+/// All of them.
+pub fn cases() -> Vec<Case> {
+    let counted = "SELECT coalesce(sum(n), 0) FROM counted";
+    let key = format!("\\set k random(1, {})\n", 2 * ROWS);
+    let there = format!("\\set k random(1, {ROWS})\n");
+    let case = |name, script, sum| Case { name, script, sum };
+    vec![
+        case(
+            "UPDATE ... RETURNING",
+            format!("{there}UPDATE counted SET n = n + 1 WHERE k = :k RETURNING n, v;\n"),
+            counted,
+        ),
+        case(
+            "INSERT with serial, unique lower(v)",
+            "\\set v random(1, 1000000000000000)\nINSERT INTO users (email) VALUES (:v) RETURNING users.id;\n".into(),
+            "SELECT count(*) FROM users",
+        ),
+        case(
+            "INSERT ... ON CONFLICT DO UPDATE",
+            format!(
+                "{key}INSERT INTO counted (k, v, n) VALUES (:k, 'x', 1) ON CONFLICT (k) DO UPDATE SET n = counted.n + excluded.n;\n"
+            ),
+            counted,
+        ),
+        case(
+            "SELECT ... FOR UPDATE, UPDATE",
+            format!(
+                "{there}BEGIN;\nSELECT n FROM counted WHERE k = :k FOR UPDATE;\nUPDATE counted SET n = n + 1 WHERE k = :k;\nCOMMIT;\n"
+            ),
+            counted,
+        ),
+    ]
+}
+
+pub fn fill(server: &str) -> Result<()> {
+    trivial::with_client(server, async |client| {
+        let tables = format!(
+            "CREATE TABLE counted (k bigint PRIMARY KEY, v text, n bigint NOT NULL);
+             INSERT INTO counted SELECT g, 'value ' || g, 0 FROM generate_series(1, {ROWS}) AS g;
+             CREATE TABLE users (id bigserial PRIMARY KEY, email text NOT NULL, created timestamptz DEFAULT now());
+             CREATE UNIQUE INDEX ON users (lower(email));
+             INSERT INTO users (email) SELECT 'Name' || g FROM generate_series(1, {ROWS}) AS g"
+        );
+        client.batch_execute(&tables).await?;
+        Ok(client.batch_execute("ANALYZE").await?)
+    })
+}
+
+/// Transactions of a case a second.
+pub fn rate(server: &str, case: &Case, clients: usize, seconds: u64) -> Result<f64> {
+    let file = tempfile::Builder::new().prefix("tenon-bench.").tempfile()?;
+    std::fs::write(file.path(), &case.script)?;
+    let path = file.path().to_str().context("a path that is no text")?;
+    let sum = || -> Result<u64> { Ok(told("psql", &["-XAtq", "-d", server, "-c", case.sum])?.trim().parse()?) };
+    let before = sum()?;
+    let (rate, number) = pgbench::script(server, (path, "prepared"), clients, seconds)?;
+    let added = sum()? - before;
+    ensure!(added == number, "{}: {added} for {number} transactions", case.name);
+    Ok(rate)
+}
