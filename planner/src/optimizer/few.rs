@@ -4,6 +4,8 @@
 //!
 //! A thread that serves clients does this, so that all of it must be bounded: a scan of few rows or by an index, and above
 //! it what takes the same short time for each row and makes values of fixed width.
+//!
+//! More than 400 lines because what such a plan may be and how it is evaluated must agree.
 
 use super::execution::current;
 use super::parameters::{parameter, value, valued};
@@ -68,14 +70,17 @@ const AGGREGATES: [&str; 7] = ["count", "sum", "min", "max", "avg", "bool_and", 
 
 /// Whether [`rows`] may evaluate such a plan, if it finds the rows few enough.
 pub(crate) fn is_candidate(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    let mut expressions = 0;
-    are_known(plan, DEPTH_MAX, &mut expressions).unwrap_or(false) && expressions <= EXPRESSIONS_MAX && !reads_rows(plan)
+    is_short_plan(plan) && !reads_rows(plan)
 }
 
 /// The same of a plan whose source of rows stands for those that it is given.
 pub(crate) fn is_over_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    is_short_plan(plan) && reads_rows(plan)
+}
+
+fn is_short_plan(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let mut expressions = 0;
-    are_known(plan, DEPTH_MAX, &mut expressions).unwrap_or(false) && expressions <= EXPRESSIONS_MAX && reads_rows(plan)
+    are_known(plan, DEPTH_MAX, &mut expressions).unwrap_or(false) && expressions <= EXPRESSIONS_MAX
 }
 
 fn reads_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
