@@ -13,7 +13,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use tenon_storage::TableDefinition;
 
 /// A plan over pairs of rows, and what it was made for.
@@ -21,7 +21,8 @@ pub(crate) struct PairsPlan {
     plan: Arc<dyn ExecutionPlan>,
     /// What tells the time in it, as parameters after the statement's.
     moments: Vec<String>,
-    definition: Arc<TableDefinition>,
+    /// A statement that lies unused must not hold what a table has that is gone.
+    definition: Weak<TableDefinition>,
     meaning: u64,
     purpose: Purpose,
 }
@@ -36,7 +37,7 @@ pub(super) fn rows(
 ) -> Result<Option<Vec<RecordBatch>>> {
     let kept = prepared.pairs_plan.lock().clone();
     let right = |kept: &Arc<PairsPlan>| {
-        Arc::ptr_eq(&kept.definition, definition)
+        kept.definition.as_ptr() == Arc::as_ptr(definition)
             && kept.meaning == session.state().meaning()
             && kept.purpose == session.purpose()
     };
@@ -61,6 +62,7 @@ pub(super) async fn keep(
     definition: &Arc<TableDefinition>,
     (plan, params): (&LogicalPlan, usize),
 ) -> Result<()> {
+    // Nor is its source's plan kept where texts name a day, such as 'today'.
     if !prepared.slot.has_plans() {
         return Ok(());
     }
@@ -74,7 +76,7 @@ pub(super) async fn keep(
         *prepared.pairs_plan.lock() = Some(Arc::new(PairsPlan {
             plan: open,
             moments: moments::named(&plan, params)?,
-            definition: definition.clone(),
+            definition: Arc::downgrade(definition),
             meaning: session.state().meaning(),
             purpose: session.purpose(),
         }));
