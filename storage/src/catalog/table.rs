@@ -13,7 +13,7 @@ use crate::segment::Segment;
 use crate::segment::dictionary::Dictionary;
 use crate::statistics::lazy::LazyStatistics;
 use crate::statistics::{Distribution, TableStatistics};
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::ArrayRef;
 use arrow::datatypes::{Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -269,22 +269,34 @@ impl TableVersion {
         unique::locate(&self.definition, &Keyed::Columns(key), &self.segments, &asked, budget)
     }
 
-    /// The same for keys of an index that computes them, of rows that have the table's columns.
+    /// The rows that have the keys of others, with the table's columns, in some unique index.
+    pub fn with_keys_of(&self, others: &[Arc<Segment>], budget: &Arc<MemoryBudget>) -> Result<Vec<RowLocation>> {
+        let mut found = Vec::new();
+        for key in Keyed::all(&self.definition) {
+            let key = key?;
+            for segment in others {
+                let asked = key.values(segment, 0, segment.rows())?;
+                let located = unique::locate(&self.definition, &key, &self.segments, &asked, budget)?;
+                found.extend(located.into_iter().flatten());
+            }
+        }
+        Ok(found)
+    }
+
+    /// `locate` for keys of an index that computes them.
     pub fn locate_computed(
         &self,
         key: &ExpressionIndex,
-        rows: &RecordBatch,
+        asked: &KeyValues,
         budget: &Arc<MemoryBudget>,
     ) -> Result<Vec<Option<RowLocation>>> {
         let computed = key.computed.get();
         let computed = computed.ok_or_else(|| StorageError::internal("nothing computes the keys of an index"))?;
-        let columns = computed.columns().iter().map(|at| rows.column(*at).clone()).collect();
-        let asked = computed.of(columns, rows.num_rows())?;
         unique::locate(
             &self.definition,
             &Keyed::Computed(key, computed),
             &self.segments,
-            &asked,
+            asked,
             budget,
         )
     }

@@ -1,5 +1,6 @@
 //! Parentheses where the parser knows none: around what `FETCH FIRST` counts, and around a query that EXPLAIN has no options for.
 
+use super::sets::{closing, next};
 use super::{is, is_solid};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
@@ -70,25 +71,4 @@ pub(super) fn explained(tokens: &mut Vec<TokenWithSpan>) {
     ];
     let option = option.map(|token| TokenWithSpan { token, span });
     tokens.splice(open..open, option);
-}
-
-/// The next token that is no space.
-fn next(tokens: &[TokenWithSpan], at: usize) -> Option<usize> {
-    (at + 1..tokens.len()).find(|next| is_solid(&tokens[*next]))
-}
-
-/// Where a parenthesis closes.
-fn closing(tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
-    let mut depth = 0;
-    for (at, token) in tokens.iter().enumerate().skip(open) {
-        match token.token {
-            Token::LParen => depth += 1,
-            Token::RParen => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 {
-            return Some(at);
-        }
-    }
-    None
 }

@@ -1,6 +1,7 @@
 //! Operators before ANY and ALL that the parser knows nowhere but between two values: `x && ANY (y)` is `x ~ ANY (mark((y)))`, whose
 //! name says which operator it was. `~` binds as these do.
 
+use super::sets::closing;
 use super::{is, is_solid, name};
 use crate::pg::rewrite::QUANTIFIED;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -53,16 +54,4 @@ fn is_unknown_there(token: &Token) -> bool {
             | Token::AmpersandLeftAngleBracket
             | Token::AmpersandRightAngleBracket
     )
-}
-
-fn closing(tokens: &[TokenWithSpan], opens: usize) -> Option<usize> {
-    let mut depth = 0;
-    (opens..tokens.len()).find(|at| {
-        match tokens[*at].token {
-            Token::LParen => depth += 1,
-            Token::RParen => depth -= 1,
-            _ => {}
-        }
-        depth == 0
-    })
 }

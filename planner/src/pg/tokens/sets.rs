@@ -83,7 +83,7 @@ fn parenthesize(tokens: &mut Vec<TokenWithSpan>) {
 }
 
 /// Where the parenthesis that opens is closed.
-fn closing(tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
+pub(super) fn closing(tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
     let mut depth = 0;
     (open..tokens.len()).find(|at| {
         match tokens[*at].token {
@@ -135,6 +135,7 @@ fn distinct(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-fn next(tokens: &[TokenWithSpan], at: usize) -> Option<usize> {
+/// The next token that is no space.
+pub(super) fn next(tokens: &[TokenWithSpan], at: usize) -> Option<usize> {
     (at + 1..tokens.len()).find(|at| is_solid(&tokens[*at]))
 }

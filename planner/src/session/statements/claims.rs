@@ -6,7 +6,6 @@
 use super::row_locks::{Patience, look_again};
 use crate::pg::error::{Result, SqlError, state};
 use crate::session::Session;
-use datafusion::arrow::array::ArrayRef;
 use std::sync::Arc;
 use tenon_storage::{Claimed, Locked, RowLocation, Segment, StorageError, TableRows, TableVersion, Wait};
 
@@ -64,7 +63,8 @@ pub(super) async fn may_go(session: &Session, table: u32, rows: &[Arc<Segment>])
     let Some(table) = state.table_by_oid(table).filter(|_| added <= REFUSED_MAX) else {
         return Ok(false);
     };
-    await_rows(session, table, with_keys_of(session, table, rows)?).await
+    let met = table.with_keys_of(rows, session.engine.database().budget())?;
+    await_rows(session, table, met).await
 }
 
 /// Waits for those who are changing rows whose keys keep others out. True: they have, or others had since the snapshot, and the
@@ -91,27 +91,6 @@ pub(super) async fn await_rows(
             Locked::Taken | Locked::Changed => return look_again(session).map(|_| true),
         }
     }
-}
-
-/// The rows of a table that have the keys of others in some unique index.
-fn with_keys_of(session: &Session, table: &TableVersion, rows: &[Arc<Segment>]) -> Result<Vec<RowLocation>> {
-    let budget = session.engine.database().budget();
-    let mut there = Vec::new();
-    let definition = table.definition();
-    for index in definition.all_indexes().filter(|index| index.is_unique()) {
-        for segment in rows {
-            let keys: Vec<ArrayRef> = index.columns.iter().map(|column| segment.column(*column)).collect();
-            there.extend(table.locate(index, &keys, budget)?.into_iter().flatten());
-        }
-    }
-    let columns: Vec<usize> = (0..definition.columns.len()).collect();
-    for index in definition.expression_indexes.iter().filter(|index| index.unique) {
-        for segment in rows {
-            let rows = segment.batch(table.schema(), &columns, 0, segment.rows())?;
-            there.extend(table.locate_computed(index, &rows, budget)?.into_iter().flatten());
-        }
-    }
-    Ok(there)
 }
 
 /// Waits, on a thread of its own, for who is adding a key that rows loaded outside a block have.

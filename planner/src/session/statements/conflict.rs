@@ -167,13 +167,11 @@ impl Arbiter {
             }
             Arbiter::Computed(key) => key,
         };
-        // What is wrong with a key is told in the words of its expression.
-        key.of_rows(proposed)?;
-        key.install(table.definition())?;
+        key.install(table.definition());
         let mut indexes = table.definition().expression_indexes.iter();
         let index = indexes.find(|index| index.name == key.name);
         let index = index.ok_or_else(|| SqlError::internal("a key of no index"))?;
-        Ok(table.locate_computed(index, proposed, budget)?)
+        Ok(table.locate_computed(index, &key.keys(proposed)?, budget)?)
     }
 }
 

@@ -142,7 +142,7 @@ impl TableChecks {
             });
         }
         let unique = Unique::of(binder, definition)?;
-        unique.install(definition)?;
+        unique.install(definition);
         Ok(TableChecks {
             conditions,
             routes,
@@ -177,7 +177,7 @@ impl Checks {
         let mut asked = (**definition).clone();
         asked.checks.retain(|check| !check.not_valid);
         let table = TableChecks::planned(binder, &Arc::new(asked))?;
-        table.unique.install(definition)?;
+        table.unique.install(definition);
         Ok(Checks {
             definition: definition.clone(),
             table: Arc::new(table),

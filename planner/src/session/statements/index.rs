@@ -241,7 +241,7 @@ async fn on_expressions(
         return Ok(());
     };
     let unique = Unique::of(&binder, found.definition())?;
-    unique.install(found.definition())?;
+    unique.install(found.definition());
     let verified = run::background(&session.engine, async move { unique.verify(&found) }).await;
     verified.map_err(|error| match error.state {
         state::UNIQUE_VIOLATION => {

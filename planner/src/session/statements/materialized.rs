@@ -51,7 +51,7 @@ pub(super) async fn create(session: &mut Session, view: &CreateView) -> Result<O
 }
 
 async fn fill(session: &Session, table: &Arc<TableVersion>, plan: LogicalPlan) -> Result<u64> {
-    Unique::of(&session.binder(), table.definition())?.install(table.definition())?;
+    Unique::of(&session.binder(), table.definition())?.install(table.definition());
     let writer = session.transaction()?.lock().writer(table);
     let writer = run::drain(&session.run(), plan, writer, |writer, batch| {
         Ok(writer.append(&insert::as_stored(&batch)?)?)

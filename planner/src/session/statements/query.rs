@@ -163,7 +163,7 @@ pub(crate) fn found(session: &Session, prepared: &Prepared, params: &[ScalarValu
 }
 
 /// What stands in a plan for the time, and for what it takes of sequences.
-fn moments_of(session: &Session, names: &[String]) -> Result<Vec<ScalarValue>> {
+pub(super) fn moments_of(session: &Session, names: &[String]) -> Result<Vec<ScalarValue>> {
     match names.is_empty() {
         true => Ok(Vec::new()),
         false => moments::values(&session.facts(&session.state()), names),

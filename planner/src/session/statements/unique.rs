@@ -35,6 +35,7 @@ pub(super) struct Key {
     pub predicate: Option<Arc<dyn PhysicalExpr>>,
     nulls_not_distinct: bool,
     converter: RowConverter,
+    computed: Arc<Computed>,
 }
 
 impl Unique {
@@ -47,13 +48,13 @@ impl Unique {
     }
 
     /// Gives a table's indexes what computes their keys.
-    pub(super) fn install(&self, definition: &TableDefinition) -> Result<()> {
-        self.0.iter().try_for_each(|key| key.install(definition))
+    pub(super) fn install(&self, definition: &TableDefinition) {
+        self.0.iter().for_each(|key| key.install(definition));
     }
 
     /// Computes the keys of rows, for what may be wrong with them.
     pub(super) fn compute(&self, rows: &RecordBatch) -> Result<()> {
-        self.0.iter().try_for_each(|key| key.of_rows(rows).map(drop))
+        self.0.iter().try_for_each(|key| key.keys(rows).map(drop))
     }
 
     /// 23505 for the first key that two rows have.
@@ -76,47 +77,43 @@ impl Key {
         let fields = values.iter().map(|value| value.data_type(schema).map(SortField::new));
         let fields = fields.collect::<datafusion::common::Result<Vec<_>>>();
         let fields = fields.map_err(|error| from_datafusion(&error))?;
+        let predicate = match &index.predicate {
+            Some(text) => Some(physical(binder, parse_expression(text)?, schema)?),
+            None => None,
+        };
         Ok(Key {
+            computed: Arc::new(Computed::of(&values, predicate.as_ref(), schema)?),
             name: index.name.clone(),
             shown: index.keys.join(", "),
             subject: Subject::table(&definition.schema_name, &definition.name).constraint(&index.name),
             values,
-            predicate: match &index.predicate {
-                Some(text) => Some(physical(binder, parse_expression(text)?, schema)?),
-                None => None,
-            },
+            predicate,
             nulls_not_distinct: index.nulls_not_distinct,
             converter: RowConverter::new(fields).map_err(|error| from_arrow(&error))?,
         })
     }
 
     /// Gives the index of this name what computes its keys.
-    pub(super) fn install(&self, definition: &TableDefinition) -> Result<()> {
+    pub(super) fn install(&self, definition: &TableDefinition) {
         let mut indexes = definition.expression_indexes.iter();
         if let Some(index) = indexes.find(|index| index.name == self.name) {
-            index.computed.set(Arc::new(Computed::of(self, definition)?));
+            index.computed.set(self.computed.clone());
         }
-        Ok(())
     }
 
-    fn values(&self, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
-        self.values.iter().map(|value| evaluated(value, rows)).collect()
+    /// The keys of a table's rows.
+    pub(super) fn keys(&self, rows: &RecordBatch) -> Result<KeyValues> {
+        let columns = self.computed.columns.iter().map(|at| rows.column(*at).clone());
+        self.computed.keys(columns.collect(), rows.num_rows())
     }
 
     /// The key of each of a table's rows; None where it equals no other: the index does not hold the row, or a NULL is in it.
     pub(super) fn of_rows(&self, rows: &RecordBatch) -> Result<Vec<Option<OwnedRow>>> {
-        let values = self.values(rows)?;
-        let held = self.predicate.as_ref().map(|predicate| evaluated(predicate, rows));
-        let held = held.transpose()?;
+        let KeyValues { columns: values, held } = self.keys(rows)?;
         let compared: Vec<ArrayRef> = values.iter().map(compared).collect();
         let keys = self.converter.convert_columns(&compared);
         let keys = keys.map_err(|error| from_arrow(&error))?;
-        let is_held = |row: usize| {
-            held.as_ref().is_none_or(|held| {
-                let held = held.as_boolean();
-                held.is_valid(row) && held.value(row)
-            })
-        };
+        let is_held = |row: usize| held.as_ref().is_none_or(|held| held.value(row));
         let is_null = |row: usize| !self.nulls_not_distinct && values.iter().any(|value| value.is_null(row));
         let keyed = |row: usize| is_held(row) && !is_null(row);
         let keys = keys.iter().enumerate();
@@ -143,7 +140,7 @@ impl Key {
                 if let Some(key) = key
                     && !seen.insert(key)
                 {
-                    return Err(self.violated(&self.values(&rows)?, row));
+                    return Err(self.violated(&self.keys(&rows)?.columns, row));
                 }
             }
         }
@@ -190,14 +187,15 @@ struct Computed {
 }
 
 impl Computed {
-    fn of(key: &Key, definition: &TableDefinition) -> Result<Computed> {
-        let exprs = key.values.iter().chain(&key.predicate);
+    fn of(
+        values: &[Arc<dyn PhysicalExpr>],
+        predicate: Option<&Arc<dyn PhysicalExpr>>,
+        schema: &Schema,
+    ) -> Result<Computed> {
+        let exprs = values.iter().chain(predicate);
         let columns: BTreeSet<usize> = exprs.flat_map(collect_columns).map(|column| column.index()).collect();
         let columns: Vec<usize> = columns.into_iter().collect();
-        let schema = definition
-            .schema
-            .project(&columns)
-            .map_err(|error| from_arrow(&error))?;
+        let schema = schema.project(&columns).map_err(|error| from_arrow(&error))?;
         let over_them = |expr: &Arc<dyn PhysicalExpr>| {
             let moved = Arc::clone(expr).transform_down(|expr| {
                 let Some(column) = expr.downcast_ref::<Column>() else {
@@ -210,8 +208,8 @@ impl Computed {
             moved.data().map_err(|error| from_datafusion(&error))
         };
         Ok(Computed {
-            values: key.values.iter().map(over_them).collect::<Result<_>>()?,
-            predicate: key.predicate.as_ref().map(over_them).transpose()?,
+            values: values.iter().map(over_them).collect::<Result<_>>()?,
+            predicate: predicate.map(over_them).transpose()?,
             schema: Arc::new(schema),
             columns,
         })

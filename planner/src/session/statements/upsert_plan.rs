@@ -1,7 +1,7 @@
 //! The plan of ON CONFLICT DO UPDATE's assignments, kept with its statement: it reads no table, but the pairs of rows that it is
 //! given.
 
-use super::moments;
+use super::{moments, query};
 use crate::catalog::bind::Binder;
 use crate::optimizer::few::{self, Given};
 use crate::pg::error::Result;
@@ -44,7 +44,7 @@ pub(super) fn rows(
     let Some(kept) = kept.filter(right) else {
         return Ok(None);
     };
-    let moments = moments::values(&session.facts(&session.state()), &kept.moments)?;
+    let moments = query::moments_of(session, &kept.moments)?;
     let values = [params, &moments].concat();
     let given = Given {
         values: Some(&values),
