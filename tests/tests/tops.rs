@@ -37,7 +37,11 @@ async fn fill(client: &Client) -> Result<()> {
         client.batch_execute(&sql).await?;
     }
     client
-        .batch_execute("CREATE INDEX ON some (g); CREATE INDEX ON big (mixed)")
+        .batch_execute(
+            "CREATE INDEX ON some (g); CREATE INDEX ON some (ties, v); CREATE INDEX ON some (n); CREATE INDEX ON some (f);
+             CREATE INDEX ON some (down); CREATE INDEX ON some (v) WHERE up > 100;
+             CREATE INDEX ON big (mixed); CREATE INDEX ON big (g, t); CREATE INDEX ON big (ties); CREATE INDEX ON big (v, n)",
+        )
         .await?;
     Ok(())
 }
@@ -63,6 +67,11 @@ fn query(random: &mut StdRng) -> (String, String) {
         format!("a.up < {near}"),
         format!("a.up BETWEEN {near} AND {near} + 30000"),
         "a.ties IS NULL".to_owned(),
+        format!("a.mixed > {near} AND a.f IS NOT NULL"),
+        format!("a.g = {} AND a.up > {near}", random.random_range(-2..8)),
+        format!("a.ties = {}", near / 1000),
+        format!("a.v = 'v{}'", near % 5003),
+        format!("a.n < {near} AND a.up > 100"),
         format!("a.v < 'v{}' AND a.n > {near}", random.random_range(0..6)),
         format!("a.mixed % 1000 = {}", random.random_range(0..4)),
     ];

@@ -4,14 +4,15 @@
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use tenon_storage::{Bound, Index, MemoryBudget, TableVersion};
 
 use super::data::IndexData;
+use super::declared::{Declared, Key};
 use super::encoding::KeyRange;
-use super::predicate::{Constraint, constraints, key_ranges, usable};
+use super::predicate::{Constraint, Constraints, Subjects, constraints_on, key_ranges, usable};
 use super::reader::IndexReader;
 use crate::keys::from_integer_keys;
 use crate::runtime_filter::KeySet;
@@ -26,6 +27,16 @@ const ROW_COST: usize = 32;
 const RANGE_COST: usize = 256;
 /// The share of a column's values that a range is taken to hold where nothing is known.
 const RANGE_SHARE: f64 = 0.33;
+/// The same of one value, of what is computed of columns.
+const POINT_SHARE: f64 = 0.005;
+
+/// How many rows found by an index cost as much as reading `scanned_rows` one after the other; none where that is quick.
+pub fn rows_worth(scanned_rows: usize) -> usize {
+    match scanned_rows < SCANNED_ROWS_MIN {
+        true => 0,
+        false => scanned_rows / ROW_COST,
+    }
+}
 
 /// A scan's use of an index.
 #[derive(Debug)]
@@ -35,6 +46,39 @@ pub struct IndexScan {
     pub reader: Arc<IndexReader>,
     /// Rows that the ranges hold.
     pub rows: usize,
+}
+
+/// The indexes that have all rows which pass some filters, and what these say about the parts of their keys.
+pub struct Searches<'a> {
+    /// Each with the numbers of its parts, by which constraints are found.
+    pub indexes: Vec<(Declared<'a>, Vec<usize>)>,
+    pub found: Constraints,
+}
+
+impl<'a> Searches<'a> {
+    pub fn of(table: &'a TableVersion, schema: &Schema, filters: &[Arc<dyn PhysicalExpr>]) -> Self {
+        let declared: Vec<Declared<'a>> = Declared::all(table).collect();
+        let computed = declared
+            .iter()
+            .flat_map(Declared::computed_parts)
+            .cloned()
+            .collect::<Vec<_>>();
+        let subjects = Subjects {
+            table: schema,
+            computed: &computed,
+        };
+        let found = constraints_on(filters, &subjects);
+        let has_all = |index: &Declared| match &index.key {
+            Key::Columns(_) => true,
+            Key::Computed(keys) => keys.holds(filters, schema),
+        };
+        let numbered = |index: Declared<'a>| {
+            let parts = index.parts(&subjects);
+            (index, parts)
+        };
+        let indexes = declared.into_iter().filter(has_all).map(numbered).collect();
+        Self { indexes, found }
+    }
 }
 
 /// The index to read for rows that pass all `filters`; None: read `scanned_rows` rows one after the other. An index
@@ -49,10 +93,10 @@ pub fn choose(
     if scanned_rows < SCANNED_ROWS_MIN || filters.is_empty() {
         return Ok(None);
     }
-    let found = constraints(filters, schema);
+    let searches = Searches::of(table, schema, filters);
     let mut best: Option<IndexScan> = None;
-    for index in table.definition().all_indexes() {
-        let used = usable(&index.columns, &found);
+    for (index, parts) in &searches.indexes {
+        let used = usable(parts, &searches.found);
         if used.is_empty() {
             continue;
         }
@@ -78,7 +122,7 @@ pub fn choose(
         let cost = rows.saturating_mul(ROW_COST) + ranges.len() * RANGE_COST;
         if cost < scanned_rows && best.as_ref().is_none_or(|best| rows < best.rows) {
             best = Some(IndexScan {
-                name: index.name.clone(),
+                name: index.name.to_owned(),
                 ranges,
                 reader,
                 rows,
@@ -102,9 +146,10 @@ pub fn rows_of_key(
         return Ok(None);
     }
     // Where memory is short the scan does without.
-    let reader = match IndexData::ready(table, index) {
+    let declared = Declared::from(index);
+    let reader = match IndexData::ready(table, &declared) {
         Some(ready) => Ok(Some(ready)),
-        None if index.is_unique() => IndexData::reader_for(table, index, scanned_rows, budget),
+        None if index.is_unique() => IndexData::reader_for(table, &declared, scanned_rows, budget),
         None => return Ok(None),
     };
     let Ok(Some(reader)) = reader else {
@@ -159,13 +204,13 @@ pub fn for_join(
     let candidates = table.definition().all_indexes().map(|index| (index, usable(index)));
     let candidates = candidates.filter(|(index, (prefix, next))| {
         let useful = !prefix.is_empty() || next.is_some();
-        useful && (!index.is_primary() || IndexData::is_in_use(index))
+        useful && (!index.is_primary() || IndexData::is_in_use(&Declared::from(*index)))
     });
     let (index, (equal, ranged)) =
         candidates.max_by_key(|(_, (prefix, next))| 2 * prefix.len() + usize::from(next.is_some()))?;
     // Where memory is short the join does without.
     let rows = usize::try_from(table.rows()).unwrap_or(usize::MAX);
-    let reader = IndexData::reader_for(table, index, rows, budget).ok()??;
+    let reader = IndexData::reader_for(table, &Declared::from(index), rows, budget).ok()??;
     Some(JoinIndex {
         name: index.name.clone(),
         reader,
@@ -197,11 +242,12 @@ pub fn semi_join(
     let Some(keys) = set.keys(keys_max) else {
         return Ok(None);
     };
-    if index.is_primary() && !IndexData::is_in_use(index) {
+    let declared = Declared::from(index);
+    if index.is_primary() && !IndexData::is_in_use(&declared) {
         return Ok(None);
     }
     // Where memory is short the scan does without.
-    let Ok(Some(reader)) = IndexData::reader_for(table, index, scanned_rows, budget) else {
+    let Ok(Some(reader)) = IndexData::reader_for(table, &declared, scanned_rows, budget) else {
         return Ok(None);
     };
     let probes = from_integer_keys(&keys, None, table.schema().field(column).data_type())?;
@@ -220,7 +266,12 @@ pub fn semi_join(
 /// Rows that pass the constraints, by the table's statistics alone.
 fn estimated_rows(table: &TableVersion, used: &[(usize, &Constraint)]) -> f64 {
     let share = |(column, constraint): &(usize, &Constraint)| {
-        let statistics = &table.statistics().columns[*column];
+        let Some(statistics) = table.statistics().columns.get(*column) else {
+            return match constraint {
+                Constraint::Points(values) => (values.len() as f64 * POINT_SHARE).min(1.0),
+                Constraint::Range(..) => RANGE_SHARE,
+            };
+        };
         let distinct = statistics.distinct().max(1) as f64;
         match constraint {
             Constraint::Points(values) => (values.len() as f64 / distinct).min(1.0),

@@ -10,8 +10,9 @@ use std::sync::{Arc, OnceLock, Weak};
 use datafusion::common::Result;
 use foldhash::HashSet;
 use parking_lot::Mutex;
-use tenon_storage::{Index, MemoryBudget, Reclaim, Segment, TableVersion};
+use tenon_storage::{MemoryBudget, Reclaim, Segment, TableVersion};
 
+use super::declared::Declared;
 use super::encoding::KeyEncoding;
 use super::reader::IndexReader;
 use super::run::{SEGMENTS_MAX, SortedRun};
@@ -50,7 +51,7 @@ struct IndexState {
 }
 
 impl IndexData {
-    fn of(index: &Index, budget: &Arc<MemoryBudget>) -> Option<Arc<IndexData>> {
+    fn of(index: &Declared<'_>, budget: &Arc<MemoryBudget>) -> Option<Arc<IndexData>> {
         let data = index.slot.get_or_make::<IndexData>()?;
         data.known.get_or_init(|| {
             let holder: Weak<IndexData> = Arc::downgrade(&data);
@@ -60,7 +61,11 @@ impl IndexData {
     }
 
     /// The index as of a version of its table, whose missing runs are built. None where its key cannot be searched.
-    pub fn reader(table: &TableVersion, index: &Index, budget: &Arc<MemoryBudget>) -> Result<Option<Arc<IndexReader>>> {
+    pub fn reader(
+        table: &TableVersion,
+        index: &Declared<'_>,
+        budget: &Arc<MemoryBudget>,
+    ) -> Result<Option<Arc<IndexReader>>> {
         match Self::of(index, budget) {
             Some(data) => data.state.lock().reader(table, index, budget),
             None => Ok(None),
@@ -72,7 +77,7 @@ impl IndexData {
     /// not sort their new rows for each lookup.
     pub fn reader_for(
         table: &TableVersion,
-        index: &Index,
+        index: &Declared<'_>,
         scanned_rows: usize,
         budget: &Arc<MemoryBudget>,
     ) -> Result<Option<Arc<IndexReader>>> {
@@ -99,13 +104,13 @@ impl IndexData {
     }
 
     /// Whether it has been searched before, in any version of the table.
-    pub fn is_in_use(index: &Index) -> bool {
+    pub fn is_in_use(index: &Declared<'_>) -> bool {
         let data = index.slot.get_or_make::<IndexData>();
         data.is_some_and(|data| data.state.lock().latest.is_some())
     }
 
     /// The reader, if it is there already.
-    pub fn ready(table: &TableVersion, index: &Index) -> Option<Arc<IndexReader>> {
+    pub fn ready(table: &TableVersion, index: &Declared<'_>) -> Option<Arc<IndexReader>> {
         let data = index.slot.get_or_make::<IndexData>()?;
         let state = data.state.lock();
         let (version, reader) = state.latest.as_ref()?;
@@ -117,7 +122,7 @@ impl IndexState {
     fn reader(
         &mut self,
         table: &TableVersion,
-        index: &Index,
+        index: &Declared<'_>,
         budget: &Arc<MemoryBudget>,
     ) -> Result<Option<Arc<IndexReader>>> {
         if let Some((version, reader)) = &self.latest
@@ -125,11 +130,7 @@ impl IndexState {
         {
             return Ok(Some(Arc::clone(reader)));
         }
-        let types = index
-            .columns
-            .iter()
-            .map(|column| table.schema().field(*column).data_type().clone());
-        let Some(encoding) = KeyEncoding::of(types.collect()) else {
+        let Some(encoding) = KeyEncoding::of(index.types(table)) else {
             return Ok(None);
         };
         self.cover(table.segments(), index, &encoding, budget)?;
@@ -152,7 +153,7 @@ impl IndexState {
     fn cover(
         &mut self,
         segments: &[Arc<Segment>],
-        index: &Index,
+        index: &Declared<'_>,
         encoding: &KeyEncoding,
         budget: &Arc<MemoryBudget>,
     ) -> Result<()> {
@@ -163,7 +164,7 @@ impl IndexState {
         }
         missing.sort_by_key(|segment| segment.id());
         for part in missing.chunks(SEGMENTS_MAX) {
-            kept.push(Arc::new(SortedRun::build(part, &index.columns, encoding, budget)?));
+            kept.push(Arc::new(SortedRun::build(part, index, encoding, budget)?));
         }
         self.covered = kept.iter().flat_map(|run| run.segments()).map(|(id, _)| *id).collect();
         self.runs = kept;

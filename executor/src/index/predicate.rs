@@ -13,6 +13,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, Literal};
 
 use super::encoding::{KeyEncoding, KeyRange};
+use super::implied::is_same;
 
 /// More key ranges than this are not looked up one by one.
 const RANGES_MAX: usize = 10_000;
@@ -25,25 +26,60 @@ pub enum Constraint {
     Range(Option<ScalarValue>, Option<ScalarValue>),
 }
 
-/// By the column's position in the table.
+/// By the column's position in the table; what is computed of columns comes after them ([`Subjects`]).
 pub type Constraints = HashMap<usize, Constraint>;
+
+/// What constraints are about.
+pub struct Subjects<'a> {
+    /// The table's columns.
+    pub table: &'a Schema,
+    /// What indexes compute of these, by which they find rows.
+    pub computed: &'a [Arc<dyn PhysicalExpr>],
+}
+
+impl Subjects<'_> {
+    /// The column, or the place behind the columns of what is computed.
+    pub fn number(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
+        let columns = self.table.fields().len();
+        match expr.downcast_ref::<Column>() {
+            Some(column) => Some(column.index()).filter(|column| *column < columns),
+            None => {
+                let at = self.computed.iter().position(|own| is_same(own, expr, self.table));
+                at.map(|at| columns + at)
+            }
+        }
+    }
+
+    fn data_type(&self, number: usize) -> Option<DataType> {
+        let columns = self.table.fields();
+        match number.checked_sub(columns.len()) {
+            None => Some(columns[number].data_type().clone()),
+            Some(at) => self.computed[at].data_type(self.table).ok(),
+        }
+    }
+}
 
 /// What the filters, which all must hold, say about each column.
 pub fn constraints(filters: &[Arc<dyn PhysicalExpr>], table: &Schema) -> Constraints {
+    constraints_on(filters, &Subjects { table, computed: &[] })
+}
+
+/// The same, about what is computed of columns too.
+pub fn constraints_on(filters: &[Arc<dyn PhysicalExpr>], subjects: &Subjects<'_>) -> Constraints {
     let mut found = HashMap::new();
-    filters.iter().for_each(|filter| add(filter, table, &mut found));
+    filters.iter().for_each(|filter| add(filter, subjects, &mut found));
     found
 }
 
-fn add(filter: &Arc<dyn PhysicalExpr>, table: &Schema, found: &mut Constraints) {
+fn add(filter: &Arc<dyn PhysicalExpr>, subjects: &Subjects<'_>, found: &mut Constraints) {
     if let Some(binary) = filter.downcast_ref::<BinaryExpr>()
         && *binary.op() == Operator::And
     {
-        add(binary.left(), table, found);
-        add(binary.right(), table, found);
+        add(binary.left(), subjects, found);
+        add(binary.right(), subjects, found);
         return;
     }
-    let Some((column, constraint)) = one(filter, table) else {
+    let Some((column, constraint)) = one(filter, subjects) else {
         return;
     };
     let merged = match found.remove(&column) {
@@ -53,24 +89,19 @@ fn add(filter: &Arc<dyn PhysicalExpr>, table: &Schema, found: &mut Constraints) 
     found.insert(column, merged);
 }
 
-fn one(filter: &Arc<dyn PhysicalExpr>, table: &Schema) -> Option<(usize, Constraint)> {
+fn one(filter: &Arc<dyn PhysicalExpr>, subjects: &Subjects<'_>) -> Option<(usize, Constraint)> {
     if let Some(list) = filter.downcast_ref::<InListExpr>() {
-        let column = list.expr().downcast_ref::<Column>()?.index();
-        if list.negated() || column >= table.fields().len() {
-            return None;
-        }
-        let values = list
-            .list()
-            .iter()
-            .map(|item| literal(item, table.field(column).data_type()));
+        let column = subjects.number(list.expr()).filter(|_| !list.negated())?;
+        let of = subjects.data_type(column)?;
+        let values = list.list().iter().map(|item| literal(item, &of));
         let mut values = values.collect::<Option<Vec<_>>>()?;
         values.retain(|value| !value.is_null());
         return Some((column, Constraint::Points(values)));
     }
     let binary = filter.downcast_ref::<BinaryExpr>()?;
     if *binary.op() == Operator::Or {
-        let (column, first) = one(binary.left(), table)?;
-        return match (first, one(binary.right(), table)?) {
+        let (column, first) = one(binary.left(), subjects)?;
+        return match (first, one(binary.right(), subjects)?) {
             (Constraint::Points(mut first), (other, Constraint::Points(second))) if other == column => {
                 first.extend(second);
                 Some((column, Constraint::Points(first)))
@@ -78,18 +109,14 @@ fn one(filter: &Arc<dyn PhysicalExpr>, table: &Schema) -> Option<(usize, Constra
             _ => None,
         };
     }
-    let (column, value, op) = match (
-        binary.left().downcast_ref::<Column>(),
-        binary.right().downcast_ref::<Column>(),
-    ) {
-        (Some(column), None) => (column.index(), binary.right(), *binary.op()),
-        (None, Some(column)) => (column.index(), binary.left(), binary.op().swap()?),
+    let is_value = |side: &Arc<dyn PhysicalExpr>| side.is::<Literal>();
+    let (subject, value, op) = match (is_value(binary.left()), is_value(binary.right())) {
+        (false, true) => (binary.left(), binary.right(), *binary.op()),
+        (true, false) => (binary.right(), binary.left(), binary.op().swap()?),
         _ => return None,
     };
-    if column >= table.fields().len() {
-        return None;
-    }
-    let value = literal(value, table.field(column).data_type()).filter(|value| !value.is_null())?;
+    let column = subjects.number(subject)?;
+    let value = literal(value, &subjects.data_type(column)?).filter(|value| !value.is_null())?;
     let constraint = match op {
         Operator::Eq => Constraint::Points(vec![value]),
         Operator::Lt | Operator::LtEq => Constraint::Range(None, Some(value)),

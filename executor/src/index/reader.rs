@@ -20,8 +20,9 @@ pub struct IndexReader {
     parts: Vec<Part>,
 }
 
+/// A run, as the version has its segments.
 #[derive(Debug)]
-struct Part {
+pub(super) struct Part {
     run: Arc<SortedRun>,
     /// The table's number of each segment of the run, or `ABSENT`.
     segments: Vec<u32>,
@@ -30,7 +31,12 @@ struct Part {
 }
 
 impl Part {
-    fn row(&self, place: usize) -> Option<(u32, u32)> {
+    pub(super) fn run(&self) -> &SortedRun {
+        &self.run
+    }
+
+    /// The row at a place; None where it is gone.
+    pub(super) fn row(&self, place: usize) -> Option<(u32, u32)> {
         let location = self.run.locations()[place];
         let of_run = (location >> ROW_BITS) as usize;
         let (segment, row) = (self.segments[of_run], row_of(location));
@@ -65,6 +71,10 @@ impl IndexReader {
         };
         let parts = runs.iter().filter_map(part).collect();
         Self { encoding, parts }
+    }
+
+    pub(super) fn parts(&self) -> &[Part] {
+        &self.parts
     }
 
     pub fn encoding(&self) -> &KeyEncoding {

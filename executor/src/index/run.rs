@@ -14,12 +14,14 @@ use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 use arrow::array::{Array, ArrayRef};
+use arrow::buffer::BooleanBuffer;
 use arrow::row::Rows;
 use datafusion::common::{DataFusionError, Result};
 use rayon::prelude::*;
 use tenon_cpu::join::CssTree;
 use tenon_storage::{MemoryBudget, Reservation, SEGMENT_ROWS_MAX, Segment};
 
+use super::declared::Declared;
 use super::encoding::{EncodedKeys, KeyEncoding, KeyRange};
 
 /// Bits of a row number in a location.
@@ -83,10 +85,10 @@ impl fmt::Debug for SortedRun {
 }
 
 impl SortedRun {
-    /// Sorts the keys of segments, which are at most `SEGMENTS_MAX`; `columns` are the key's. On all cores.
+    /// Sorts the keys of segments, which are at most `SEGMENTS_MAX`. On all cores.
     pub fn build(
         segments: &[Arc<Segment>],
-        columns: &[usize],
+        index: &Declared<'_>,
         encoding: &KeyEncoding,
         budget: &Arc<MemoryBudget>,
     ) -> Result<SortedRun> {
@@ -94,8 +96,8 @@ impl SortedRun {
         let told = |error: tenon_storage::StorageError| DataFusionError::External(Box::new(error));
         let mut memory = budget.reserve_spare(rows * BUILD_BYTES_PER_ROW).map_err(told)?;
         let of_segment = |(number, segment): (usize, &Arc<Segment>)| {
-            let keys: Vec<ArrayRef> = columns.iter().map(|column| segment.column(*column)).collect();
-            part(&keys, number, encoding)
+            let (keys, held) = index.keys(segment)?;
+            part(&keys, held.as_ref(), number, encoding)
         };
         let few = rows < PARALLEL_ROWS_MIN;
         let parts = match few {
@@ -193,6 +195,12 @@ impl SortedRun {
         self.tree.lower_bounds_here(words, places);
     }
 
+    /// The key of a place, in a form that compares as keys do.
+    pub fn key(&self, place: usize) -> (u64, &[u8]) {
+        let bytes = self.bytes.as_ref().map_or(&[][..], |bytes| bytes.get(place));
+        (self.tree.keys()[place], bytes)
+    }
+
     /// The words ascending.
     pub fn words(&self) -> &[u64] {
         self.tree.keys()
@@ -220,11 +228,18 @@ pub fn row_of(location: u32) -> usize {
     (location & ((1 << ROW_BITS) - 1)) as usize
 }
 
-/// A segment's keys as entries, those with a NULL in the first column left out.
-fn part(columns: &[ArrayRef], number: usize, encoding: &KeyEncoding) -> Result<(Vec<Entry>, Option<Rows>)> {
+/// A segment's keys as entries, those of rows that are not `held` and those with a NULL in the first column left out.
+fn part(
+    columns: &[ArrayRef],
+    held: Option<&BooleanBuffer>,
+    number: usize,
+    encoding: &KeyEncoding,
+) -> Result<(Vec<Entry>, Option<Rows>)> {
     let base = (number as u32) << ROW_BITS;
     let nulls = columns[0].logical_nulls();
-    let valid = |row: &usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(*row));
+    let valid = |row: &usize| {
+        nulls.as_ref().is_none_or(|nulls| nulls.is_valid(*row)) && held.is_none_or(|held| held.value(*row))
+    };
     let rows = (0..columns[0].len()).filter(valid);
     Ok(match encoding.encode(columns)? {
         EncodedKeys::Words(words) => (rows.map(|row| (words[row], base | row as u32)).collect(), None),

@@ -92,7 +92,7 @@ fn check(rng: &mut StdRng, version: &Arc<TableVersion>, memory: &Arc<MemoryBudge
         if used.is_empty() {
             continue;
         }
-        let reader = IndexData::reader(version, index, memory).unwrap().unwrap();
+        let reader = IndexData::reader(version, &index.into(), memory).unwrap().unwrap();
         let ranges = key_ranges(&used, reader.encoding()).unwrap().unwrap();
         let rows = reader.rows(&ranges);
         let told = format!("seed {seed}: {} for {filters:?}", index.name);
@@ -129,7 +129,7 @@ fn words_are_probed_in_batches() {
     transaction.append(oid, added).unwrap();
     let version = table(&transaction);
     let index = &version.definition().indexes[0];
-    let reader = IndexData::reader(&version, index, &memory).unwrap().unwrap();
+    let reader = IndexData::reader(&version, &index.into(), &memory).unwrap().unwrap();
     let probes: Vec<i32> = (0..200).map(|_| rng.random_range(-50..50)).collect();
     let probes = Arc::new(Int32Array::from(probes)) as ArrayRef;
     let mut found = vec![vec![]; probes.len()];
@@ -172,15 +172,15 @@ fn indexes_give_way_to_rows() {
     let version = table(&transaction);
     let (before, limit) = (memory.in_use_bytes(), memory.limit_bytes());
     for index in version.definition().all_indexes() {
-        IndexData::reader(&version, index, &memory).unwrap().unwrap();
+        IndexData::reader(&version, &index.into(), &memory).unwrap().unwrap();
     }
     assert!(memory.in_use_bytes() > before);
     let rows = memory.reserve(limit - before).unwrap();
     assert_eq!(memory.in_use_bytes(), limit);
     for index in version.definition().all_indexes() {
-        assert!(IndexData::reader(&version, index, &memory).is_err());
+        assert!(IndexData::reader(&version, &index.into(), &memory).is_err());
     }
     drop(rows);
     let index = &version.definition().indexes[0];
-    assert!(IndexData::reader(&version, index, &memory).unwrap().is_some());
+    assert!(IndexData::reader(&version, &index.into(), &memory).unwrap().is_some());
 }

@@ -65,7 +65,7 @@ pub struct ScanExec {
     /// Table columns with the runtime filter on each.
     runtime: Vec<(usize, Arc<RuntimeFilter>)>,
     /// What the sort above keeps the first rows by, with the table column that is its first key.
-    top: Option<(usize, TopFilter)>,
+    pub(super) top: Option<(usize, TopFilter)>,
     pub(super) index: Option<Arc<IndexScan>>,
     /// The rows of the addresses that the filters say, as segment and row number.
     pub(super) addressed: Option<Arc<[(u32, u32)]>>,
@@ -430,6 +430,9 @@ impl DisplayAs for ScanExec {
         if self.addressed.is_some() {
             write!(f, ", by address")?;
         }
+        if let Some((_, index)) = self.first_by_index() {
+            write!(f, ", first rows by {index}")?;
+        }
         if !self.filters.is_empty() {
             let filters: Vec<_> = self.filters.iter().map(ToString::to_string).collect();
             write!(f, ", where {}", filters.join(" and "))?;
@@ -666,6 +669,11 @@ impl Running {
     fn find_candidates(&mut self) -> Result<Option<Vec<(u32, u32)>>> {
         if let Some(addressed) = &self.scan.addressed {
             return Ok(Some(addressed.to_vec()));
+        }
+        if let Some((first, _)) = self.scan.first_by_index()
+            && let Some(found) = self.scan.first_rows(first, usize::MAX, true)?
+        {
+            return Ok(Some(found));
         }
         if let Some(index) = &self.scan.index {
             return Ok(Some(index.reader.rows(&index.ranges)));

@@ -89,7 +89,7 @@ fn rows_of_a_key_are_those_that_equalities_leave() {
         replace(&mut rng, &mut transaction, 0.98, added);
         let version = table(&transaction);
         for index in version.definition().all_indexes() {
-            IndexData::reader(&version, index, &memory).unwrap();
+            IndexData::reader(&version, &index.into(), &memory).unwrap();
         }
         let shown: Vec<usize> = (0..version.schema().fields().len()).collect();
         for _ in 0..30 {

@@ -1,5 +1,5 @@
-//! Rows by one key, where a scan's conditions say nothing else than which values the columns of an index have: the index has the
-//! last word then, and neither the filters nor the zone maps are looked at.
+//! Rows that an index alone decides. By one key, where a scan's conditions say nothing else than which values the columns of an
+//! index have, neither the filters nor the zone maps are looked at.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use datafusion::common::{Result, ScalarValue};
 use tenon_storage::{Index, TableVersion};
 
 use super::exec::ScanExec;
+use super::first::First;
 use crate::index::rows_of_key;
 
 impl ScanExec {
@@ -51,15 +52,24 @@ impl ScanExec {
             return Ok(None);
         };
         table.definition().usage.looked_up(1, found.len());
-        let mut batches = vec![];
-        let mut left = self.limit.unwrap_or(usize::MAX);
-        for of_segment in found.chunk_by(|(segment, _), (next, _)| segment == next) {
-            let rows: Vec<u32> = of_segment.iter().take(left).map(|(_, row)| *row).collect();
-            left -= rows.len();
-            if !rows.is_empty() {
-                batches.push(self.gather(table, of_segment[0].0 as usize, rows)?);
-            }
-        }
-        Ok(Some(batches))
+        let wanted = &found[..found.len().min(self.limit.unwrap_or(usize::MAX))];
+        self.gather_all(table, wanted).map(Some)
+    }
+
+    /// These rows, segment and row number in the table's order, of a version of its table.
+    fn gather_all(&self, table: &TableVersion, rows: &[(u32, u32)]) -> Result<Vec<RecordBatch>> {
+        let of_segments = rows.chunk_by(|(segment, _), (next, _)| segment == next);
+        let batch = |of_segment: &[(u32, u32)]| {
+            let rows = of_segment.iter().map(|(_, row)| *row).collect();
+            self.gather(table, of_segment[0].0 as usize, rows)
+        };
+        of_segments.map(batch).collect()
+    }
+
+    /// The rows among which are those that a sort wants first; None where an index does not have them among `looked_at_max` rows
+    /// ([`ScanExec::first_rows`]).
+    pub fn read_first(&self, first: First, looked_at_max: usize) -> Result<Option<Vec<RecordBatch>>> {
+        let found = self.first_rows(first, looked_at_max, false)?;
+        found.map(|found| self.gather_all(&self.table, &found)).transpose()
     }
 }

@@ -3,6 +3,7 @@
 mod exec;
 mod few;
 mod filter;
+mod first;
 #[cfg(test)]
 mod index_tests;
 mod lookup;
@@ -15,6 +16,7 @@ mod top;
 mod version;
 
 pub use exec::{MORSEL_ROWS, ScanExec, ScanOptions};
+pub use first::First;
 pub use provider::{ADDRESS_FIELD, POSITION_FIELDS, SegmentTable, is_place};
 pub use reads::ReadLog;
 pub(crate) use selection::{Selector, take_column};

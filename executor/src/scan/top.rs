@@ -28,8 +28,12 @@ pub struct TopFilter {
     pub options: SortOptions,
     /// How many rows the sort keeps.
     pub rows: usize,
+    /// Whether the sort has other keys.
+    pub ties: bool,
     /// Whether the sort counts on the order in which the rows come.
     pub in_order: bool,
+    /// Whether each row of the scan is a row of the sort's input.
+    pub is_direct: bool,
 }
 
 /// The rows that may still be among the first, by a table's column that is the first key.

@@ -10,6 +10,7 @@
 use super::execution::current;
 use super::parameters::{parameter, value, valued};
 use super::pieces::PiecesExec;
+use super::top_filters::same_rows;
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::{concat_batches, filter_record_batch};
 use datafusion::arrow::datatypes::{DataType, Schema};
@@ -34,10 +35,13 @@ use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::{SortExec, sort_batch};
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use std::borrow::Cow;
 use std::sync::Arc;
 use tenon_executor::aggregate::GroupExec;
-use tenon_executor::scan::ScanExec;
-use tenon_storage::DatabaseState;
+use tenon_executor::index::is_worth_lookups;
+use tenon_executor::scan::{First, ScanExec};
+use tenon_storage::{DatabaseState, TableVersion};
 
 /// Rows that a plan may read.
 const ROWS_MAX: usize = 4096;
@@ -100,6 +104,7 @@ fn are_known(plan: &Arc<dyn ExecutionPlan>, depth: usize, expressions: &mut usiz
                 || plan.is::<LocalLimitExec>()
                 || plan.is::<CoalescePartitionsExec>()
                 || plan.is::<SortExec>()
+                || plan.is::<SortPreservingMergeExec>()
                 // They hand on the rows of their input.
                 || plan.is::<CooperativeExec>()
                 || plan.is::<RepartitionExec>()
@@ -234,6 +239,8 @@ pub(crate) struct Given<'a> {
     pub state: Option<&'a DatabaseState>,
     /// What its source of rows stands for.
     pub rows: Option<&'a RecordBatch>,
+    /// What its scan is taken to give.
+    pub scanned: Option<&'a [RecordBatch]>,
 }
 
 /// The rows of a plan that [`is_candidate`]; None where they may be many.
@@ -247,21 +254,16 @@ pub(crate) fn rows(plan: &Arc<dyn ExecutionPlan>, given: Given<'_>) -> Result<Op
 fn evaluate(plan: &Arc<dyn ExecutionPlan>, given: Given<'_>) -> Result<Option<Vec<RecordBatch>>> {
     let values = given.values;
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
-        let table = match given.state {
-            Some(state) => current(state, scan)?,
-            None => scan.table(),
-        };
+        if let Some(scanned) = given.scanned {
+            return Ok(Some(scanned.to_vec()));
+        }
+        let table = table(scan, given)?;
         if let Some(key) = key(scan.given(), values.unwrap_or_default())
             && let Some(rows) = scan.rows_of_key(table, &key, ROWS_MAX)?
         {
             return Ok(Some(rows));
         }
-        let valued = |filter| with_values(&filter, values);
-        return match given.state {
-            Some(_) => read(&scan.of_version(table, valued)?),
-            None if values.is_some() && !scan.given().is_empty() => read(&scan.with_filters_changed(valued)?),
-            None => read(scan),
-        };
+        return read(as_given(scan, table, given)?.as_ref());
     }
     if plan.is::<PlaceholderRowExec>() {
         let options = RecordBatchOptions::new().with_row_count(Some(1));
@@ -277,6 +279,14 @@ fn evaluate(plan: &Arc<dyn ExecutionPlan>, given: Given<'_>) -> Result<Option<Ve
     let [input] = plan.children()[..] else {
         return Ok(plan.is::<EmptyExec>().then(Vec::new));
     };
+    let first = match plan.downcast_ref::<SortExec>() {
+        Some(sort) => first_rows(sort, given)?,
+        None => None,
+    };
+    let given = Given {
+        scanned: first.as_deref().or(given.scanned),
+        ..given
+    };
     let Some(batches) = evaluate(input, given)? else {
         return Ok(None);
     };
@@ -291,12 +301,64 @@ fn evaluate(plan: &Arc<dyn ExecutionPlan>, given: Given<'_>) -> Result<Option<Ve
     } else if let Some(sort) = plan.downcast_ref::<SortExec>() {
         let rows = concat_batches(&sort.input().schema(), &batches)?;
         vec![sort_batch(&rows, sort.expr(), sort.fetch())?]
+    } else if let Some(merge) = plan.downcast_ref::<SortPreservingMergeExec>() {
+        let rows = concat_batches(&merge.input().schema(), &batches)?;
+        vec![sort_batch(&rows, merge.expr(), merge.fetch())?]
     } else if let Some(group) = plan.downcast_ref::<GroupExec>() {
         vec![aggregate(group, &batches)?]
     } else {
         limited(batches, 0, plan.fetch())
     };
     Ok(Some(batches))
+}
+
+/// The version of its table that a scan reads.
+fn table<'a>(scan: &'a ScanExec, given: Given<'a>) -> Result<&'a Arc<TableVersion>> {
+    match given.state {
+        Some(state) => current(state, scan),
+        None => Ok(scan.table()),
+    }
+}
+
+/// A scan of a version of its table, with the values in its filters.
+fn as_given<'a>(scan: &'a ScanExec, table: &Arc<TableVersion>, given: Given<'_>) -> Result<Cow<'a, ScanExec>> {
+    let valued = |filter| with_values(&filter, given.values);
+    Ok(match given.state {
+        Some(_) => Cow::Owned(scan.of_version(table, valued)?),
+        None if given.values.is_some() && !scan.given().is_empty() => Cow::Owned(scan.with_filters_changed(valued)?),
+        None => Cow::Borrowed(scan),
+    })
+}
+
+/// The rows of the scan below a sort that keeps its first rows, or as many of them as an index has to give for that.
+fn first_rows(sort: &SortExec, given: Given<'_>) -> Result<Option<Vec<RecordBatch>>> {
+    let key = sort.expr().first();
+    let (Some(rows), Some(column)) = (sort.fetch(), key.expr.downcast_ref::<Column>()) else {
+        return Ok(None);
+    };
+    let (mut plan, mut column) = (sort.input(), column.index());
+    let scan = loop {
+        if let Some(scan) = plan.downcast_ref::<ScanExec>() {
+            break scan;
+        }
+        let (Some(source), [input], None) = (same_rows(plan, column), &plan.children()[..], plan.fetch()) else {
+            return Ok(None);
+        };
+        (plan, column) = (*input, source);
+    };
+    let (column, table) = (scan.columns()[column], table(scan, given)?);
+    let mut indexes = table.definition().all_indexes();
+    if !is_worth_lookups(table) || !indexes.any(|index| index.columns.contains(&column)) {
+        return Ok(None);
+    }
+    let first = First {
+        column,
+        options: key.options,
+        rows,
+        ties: sort.expr().len() > 1,
+    };
+    let scan = as_given(scan, table, given)?;
+    scan.read_first(first, ROWS_MAX)
 }
 
 /// The columns that the conditions compare with values, where they say nothing else than that those are equal.

@@ -34,7 +34,9 @@ pub(super) fn place(plan: Plan) -> Result<Plan> {
             key: Arc::clone(&key.expr),
             options: key.options,
             rows,
+            ties: sort.expr().len() > 1,
             in_order: !prefix.is_empty(),
+            is_direct: true,
         };
         if let Some(input) = push(&placed[0], column.index(), &top)? {
             placed[0] = input;
@@ -56,6 +58,10 @@ fn push(plan: &Plan, column: usize, top: &TopFilter) -> Result<Option<Plan>> {
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
         return Ok(scan.with_top(column, top).map(|scan| Arc::new(scan) as Plan));
     }
+    let of_some = || TopFilter {
+        is_direct: false,
+        ..top.clone()
+    };
     if let Some(join) = plan.downcast_ref::<JoinExec>() {
         // The build side is read before the sort sees a row.
         let source = &join.spec().output[column];
@@ -63,7 +69,7 @@ fn push(plan: &Plan, column: usize, top: &TopFilter) -> Result<Option<Plan>> {
         if source.side != JoinSide::Right || !of_each_row {
             return Ok(None);
         }
-        let probe = push(join.probe(), source.index, top)?;
+        let probe = push(join.probe(), source.index, &of_some())?;
         return Ok(probe.map(|probe| Arc::new(join.with_inputs(Arc::clone(join.build()), probe)) as Plan));
     }
     if let Some(join) = plan.downcast_ref::<IndexJoinExec>() {
@@ -71,7 +77,7 @@ fn push(plan: &Plan, column: usize, top: &TopFilter) -> Result<Option<Plan>> {
         if source.side != join.spec().outer_side {
             return Ok(None);
         }
-        let outer = push(join.outer(), source.index, top)?;
+        let outer = push(join.outer(), source.index, &of_some())?;
         return Ok(outer.map(|outer| Arc::new(join.with_outer(outer)) as Plan));
     }
     if plan.is::<UnionExec>() {
@@ -85,33 +91,38 @@ fn push(plan: &Plan, column: usize, top: &TopFilter) -> Result<Option<Plan>> {
         let inputs = inputs.map(|(pushed, input)| pushed.unwrap_or(input)).collect();
         return with_children(Arc::clone(plan), inputs).map(Some);
     }
-    let source = if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        match projection.expr().iter().any(|own| is_volatile(&own.expr)) {
-            true => None,
-            false => projection.expr()[column]
-                .expr
-                .downcast_ref::<Column>()
-                .map(Column::index),
-        }
-    } else if let Some(filter) = plan.downcast_ref::<FilterExec>() {
-        match filter.projection() {
-            _ if is_volatile(filter.predicate()) => None,
+    let source = match plan.downcast_ref::<FilterExec>() {
+        Some(filter) if is_volatile(filter.predicate()) => None,
+        Some(filter) => match filter.projection() {
             Some(projection) => projection.get(column).copied(),
             None => Some(column),
-        }
-    } else if hands_on(plan) {
-        Some(column)
-    } else {
-        None
+        },
+        None => same_rows(plan, column),
     };
     let children = plan.children();
     let (Some(source), [input], None) = (source, &children[..], plan.fetch()) else {
         return Ok(None);
     };
-    match push(input, source, top)? {
+    let pushed = match plan.is::<FilterExec>() {
+        true => push(input, source, &of_some())?,
+        false => push(input, source, top)?,
+    };
+    match pushed {
         Some(input) => Ok(Some(with_children(Arc::clone(plan), vec![input])?)),
         None => Ok(None),
     }
+}
+
+/// The column of a node's input that its output column `column` is, where each row of the input is one of the output.
+pub(super) fn same_rows(plan: &Plan, column: usize) -> Option<usize> {
+    let Some(projection) = plan.downcast_ref::<ProjectionExec>() else {
+        return hands_on(plan).then_some(column);
+    };
+    if projection.expr().iter().any(|own| is_volatile(&own.expr)) {
+        return None;
+    }
+    let source = projection.expr()[column].expr.downcast_ref::<Column>();
+    source.map(Column::index)
 }
 
 /// Whether a node gives all rows of its input, in no order that counts.

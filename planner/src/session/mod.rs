@@ -151,6 +151,8 @@ pub struct Session {
     received_us: Option<i64>,
     /// Whether the statement may say `now` in a literal.
     mentions_now: bool,
+    /// What follows the changes of referenced rows, by the statements' texts.
+    pub(crate) followers: HashMap<String, Arc<Prepared>>,
     /// What the running statement sees of the WITH before it.
     pub(crate) surroundings: crate::session::statements::with::Surroundings,
     /// What the last statement's plan was made for, what names meant then, and whether there were temporary tables.
@@ -230,6 +232,7 @@ impl Session {
             statement_start_us: 0,
             received_us: None,
             mentions_now: false,
+            followers: HashMap::new(),
             surroundings: Default::default(),
             purpose: Mutex::default(),
             running: Mutex::default(),

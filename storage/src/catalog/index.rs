@@ -109,7 +109,7 @@ impl fmt::Debug for IndexSlot {
     }
 }
 
-/// An index whose keys are expressions, or that holds some of the rows only. No query reads it.
+/// An index whose keys are expressions, or that holds some of the rows only.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ExpressionIndex {
     pub oid: u32,
@@ -120,10 +120,12 @@ pub struct ExpressionIndex {
     pub keys: Vec<String>,
     /// WHERE, likewise.
     pub predicate: Option<String>,
-    /// What computes the keys of a unique one, given by who writes rows.
+    /// What computes its keys, given by who reads or writes rows.
     #[serde(skip)]
     pub computed: ComputedSlot,
     /// As those of an [`Index`].
+    #[serde(skip)]
+    pub slot: Arc<IndexSlot>,
     #[serde(skip)]
     pub key_rows: Arc<KeyRows>,
     /// One a key; none where the store is older than these.
@@ -194,6 +196,7 @@ impl TableDefinition {
             index.key_rows = Arc::default();
         }
         for index in &mut self.expression_indexes {
+            index.slot = Arc::default();
             index.key_rows = Arc::default();
         }
     }

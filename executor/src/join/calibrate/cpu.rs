@@ -299,7 +299,7 @@ fn index(cpu: &mut Cpu) -> Result<()> {
     let Some((table, index)) = table.and_then(|table| Some((table, table.definition().all_indexes().next()?))) else {
         return Ok(());
     };
-    let Some(reader) = IndexData::reader(table, index, &budget)? else {
+    let Some(reader) = IndexData::reader(table, &index.into(), &budget)? else {
         return Ok(());
     };
     cpu.index_ranges_per_s = rate(RANGES, &mut || {

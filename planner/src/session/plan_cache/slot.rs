@@ -126,7 +126,7 @@ impl Found {
         let given = Given {
             values: self.values(values),
             state: self.state.as_deref(),
-            rows: None,
+            ..Given::default()
         };
         let rows = few::rows(&self.plan, given);
         rows.map_err(|error| from_datafusion(&error)).transpose()

@@ -2,7 +2,6 @@
 //! the statement, are left out. A key with a NULL in it (of UNIQUE) is always new.
 
 use super::claims;
-use super::conflict_predicate::{implies, plain};
 use super::constraints::{expression, with_parameters};
 use super::permitted;
 use super::unique::{Key, compared};
@@ -20,6 +19,7 @@ use datafusion::physical_plan::expressions::Column;
 use datafusion::sql::sqlparser::ast::{ConflictTarget, Ident, ObjectName};
 use std::collections::HashSet;
 use std::sync::Arc;
+use tenon_executor::index::implies;
 use tenon_storage::{Deferral, Index, IndexKind, MemoryBudget, RowLocation, TableDefinition, TableVersion};
 
 /// A unique index that decides whether rows conflict.
@@ -97,13 +97,12 @@ fn inferred(
     if let Some(index) = unique(definition).find(is_named) {
         return Ok(vec![Arbiter::Columns(index.clone())]);
     }
-    let predicate = predicate.map(|given| plain(given, schema)).transpose()?;
     let is_meant = |index: &Key| {
-        index.values.iter().all(|key| keys.contains(key))
-            && keys.iter().all(|key| index.values.contains(key))
-            && match (&index.predicate, &predicate) {
+        index.values().iter().all(|key| keys.contains(key))
+            && keys.iter().all(|key| index.values().contains(key))
+            && match (index.predicate(), &predicate) {
                 (None, _) => true,
-                (Some(of_index), Some(given)) => plain(of_index.clone(), schema).is_ok_and(|of| implies(given, &of)),
+                (Some(of_index), Some(given)) => implies(std::slice::from_ref(given), of_index, schema),
                 (Some(_), None) => false,
             }
     };

@@ -95,7 +95,7 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
         }
         let snapshot = transaction.lock().state().clone();
         if let Some((table, index)) = snapshot.index(&schema, &name) {
-            IndexData::reader(table, index, &budget).map_err(|error| from_datafusion(&error))?;
+            IndexData::reader(table, &index.into(), &budget).map_err(|error| from_datafusion(&error))?;
         }
         Ok(())
     })
@@ -227,6 +227,7 @@ async fn on_expressions(
         keys,
         predicate: predicate.map(|predicate| predicate.to_string()),
         computed: Default::default(),
+        slot: Default::default(),
         key_rows: Default::default(),
         order,
         include: create.include.iter().map(fold).collect(),

@@ -6,20 +6,15 @@ use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::{from_arrow, from_datafusion};
 use crate::pg::parse::parse_expression;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, RecordBatch, RecordBatchOptions};
-use datafusion::arrow::datatypes::Schema;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, RecordBatch};
 use datafusion::arrow::row::{OwnedRow, RowConverter, SortField};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::PhysicalExpr;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
+use tenon_executor::index::ComputedKeys;
 use tenon_storage::numeric::compare_key;
-use tenon_storage::{
-    ComputedKey, ErrorKind, ExpressionIndex, KeyValues, StorageError, Subject, TableDefinition, TableVersion,
-};
+use tenon_storage::{ExpressionIndex, KeyValues, Subject, TableDefinition, TableVersion};
 
 /// The unique indexes of a table that storage does not check.
 pub(super) struct Unique(Vec<Key>);
@@ -31,11 +26,9 @@ pub(super) struct Key {
     shown: String,
     /// What errors are about.
     subject: Subject,
-    pub values: Vec<Arc<dyn PhysicalExpr>>,
-    pub predicate: Option<Arc<dyn PhysicalExpr>>,
     nulls_not_distinct: bool,
     converter: RowConverter,
-    computed: Arc<Computed>,
+    computed: Arc<ComputedKeys>,
 }
 
 impl Unique {
@@ -71,23 +64,13 @@ impl Key {
     }
 
     fn of(binder: &Binder, definition: &TableDefinition, index: &ExpressionIndex) -> Result<Key> {
-        let schema = &definition.schema;
-        let planned = |text: &String| super::constraints::expression(binder, parse_expression(text)?, schema);
-        let values = index.keys.iter().map(planned).collect::<Result<Vec<_>>>()?;
-        let fields = values.iter().map(|value| value.data_type(schema).map(SortField::new));
-        let fields = fields.collect::<datafusion::common::Result<Vec<_>>>();
-        let fields = fields.map_err(|error| from_datafusion(&error))?;
-        let predicate = match &index.predicate {
-            Some(text) => Some(physical(binder, parse_expression(text)?, schema)?),
-            None => None,
-        };
+        let computed = computed(binder, definition, index)?;
+        let fields = computed.types().iter().cloned().map(SortField::new).collect();
         Ok(Key {
-            computed: Arc::new(Computed::of(&values, predicate.as_ref(), schema)?),
+            computed: Arc::new(computed),
             name: index.name.clone(),
             shown: index.keys.join(", "),
             subject: Subject::table(&definition.schema_name, &definition.name).constraint(&index.name),
-            values,
-            predicate,
             nulls_not_distinct: index.nulls_not_distinct,
             converter: RowConverter::new(fields).map_err(|error| from_arrow(&error))?,
         })
@@ -103,8 +86,19 @@ impl Key {
 
     /// The keys of a table's rows.
     pub(super) fn keys(&self, rows: &RecordBatch) -> Result<KeyValues> {
-        let columns = self.computed.columns.iter().map(|at| rows.column(*at).clone());
-        self.computed.keys(columns.collect(), rows.num_rows())
+        let columns = self.computed.columns().iter().map(|at| rows.column(*at).clone());
+        let keys = self.computed.keys(columns.collect(), rows.num_rows());
+        keys.map_err(|error| from_datafusion(&error))
+    }
+
+    /// The parts of the key, over the table's columns.
+    pub(super) fn values(&self) -> &[Arc<dyn PhysicalExpr>] {
+        self.computed.values()
+    }
+
+    /// What the rows meet that the index holds, where it does not hold all.
+    pub(super) fn predicate(&self) -> Option<&Arc<dyn PhysicalExpr>> {
+        self.computed.predicate()
     }
 
     /// The key of each of a table's rows; None where it equals no other: the index does not hold the row, or a NULL is in it.
@@ -160,6 +154,29 @@ impl Key {
     }
 }
 
+/// Gives all indexes of a table whose keys are computed what computes them, where nobody has yet. Those that cannot be planned are
+/// not searched.
+pub(super) fn install_all(binder: &Binder, definition: &TableDefinition) {
+    for index in &definition.expression_indexes {
+        if index.computed.get().is_none()
+            && let Ok(computed) = computed(binder, definition, index)
+        {
+            index.computed.set(Arc::new(computed));
+        }
+    }
+}
+
+fn computed(binder: &Binder, definition: &TableDefinition, index: &ExpressionIndex) -> Result<ComputedKeys> {
+    let schema = &definition.schema;
+    let planned = |text: &String| super::constraints::expression(binder, parse_expression(text)?, schema);
+    let values = index.keys.iter().map(planned).collect::<Result<Vec<_>>>()?;
+    let predicate = match &index.predicate {
+        Some(text) => Some(physical(binder, parse_expression(text)?, schema)?),
+        None => None,
+    };
+    ComputedKeys::try_new(values, predicate, schema).map_err(|error| from_datafusion(&error))
+}
+
 /// What of a key column is compared: of numerics not the display scale.
 pub(super) fn compared(column: &ArrayRef) -> ArrayRef {
     match column.as_binary_opt::<i64>() {
@@ -168,84 +185,5 @@ pub(super) fn compared(column: &ArrayRef) -> ArrayRef {
             Arc::new(LargeBinaryArray::from_iter(keys))
         }
         None => column.clone(),
-    }
-}
-
-fn evaluated(expr: &Arc<dyn PhysicalExpr>, rows: &RecordBatch) -> Result<ArrayRef> {
-    expr.evaluate(rows)
-        .and_then(|value| value.into_array(rows.num_rows()))
-        .map_err(|error| from_datafusion(&error))
-}
-
-/// The keys of an index, over the columns alone that they are made of.
-#[derive(Debug)]
-struct Computed {
-    columns: Vec<usize>,
-    schema: Arc<Schema>,
-    values: Vec<Arc<dyn PhysicalExpr>>,
-    predicate: Option<Arc<dyn PhysicalExpr>>,
-}
-
-impl Computed {
-    fn of(
-        values: &[Arc<dyn PhysicalExpr>],
-        predicate: Option<&Arc<dyn PhysicalExpr>>,
-        schema: &Schema,
-    ) -> Result<Computed> {
-        let exprs = values.iter().chain(predicate);
-        let columns: BTreeSet<usize> = exprs.flat_map(collect_columns).map(|column| column.index()).collect();
-        let columns: Vec<usize> = columns.into_iter().collect();
-        let schema = schema.project(&columns).map_err(|error| from_arrow(&error))?;
-        let over_them = |expr: &Arc<dyn PhysicalExpr>| {
-            let moved = Arc::clone(expr).transform_down(|expr| {
-                let Some(column) = expr.downcast_ref::<Column>() else {
-                    return Ok(Transformed::no(expr));
-                };
-                let at = columns.partition_point(|own| *own < column.index());
-                let moved: Arc<dyn PhysicalExpr> = Arc::new(Column::new(column.name(), at));
-                Ok(Transformed::yes(moved))
-            });
-            moved.data().map_err(|error| from_datafusion(&error))
-        };
-        Ok(Computed {
-            values: values.iter().map(over_them).collect::<Result<_>>()?,
-            predicate: predicate.map(over_them).transpose()?,
-            schema: Arc::new(schema),
-            columns,
-        })
-    }
-
-    fn keys(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<KeyValues> {
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let rows = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options);
-        let rows = rows.map_err(|error| from_arrow(&error))?;
-        let held = self.predicate.as_ref().map(|predicate| evaluated(predicate, &rows));
-        // NULL holds no row.
-        let held = held.transpose()?.map(|held| {
-            let held = held.as_boolean();
-            match held.nulls() {
-                Some(nulls) => held.values() & nulls.inner(),
-                None => held.values().clone(),
-            }
-        });
-        let columns = self.values.iter().map(|value| evaluated(value, &rows));
-        Ok(KeyValues {
-            columns: columns.collect::<Result<_>>()?,
-            held,
-        })
-    }
-}
-
-impl ComputedKey for Computed {
-    fn columns(&self) -> &[usize] {
-        &self.columns
-    }
-
-    fn of(&self, columns: Vec<ArrayRef>, rows: usize) -> tenon_storage::Result<KeyValues> {
-        self.keys(columns, rows).map_err(|error| match error.state {
-            state::OUT_OF_MEMORY => StorageError::new(ErrorKind::OutOfMemory, error.message),
-            // They were computed before, when the rows were written.
-            _ => StorageError::internal(&error.message),
-        })
     }
 }

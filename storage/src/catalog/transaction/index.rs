@@ -89,6 +89,7 @@ impl Transaction {
         definition.expression_indexes.push(ExpressionIndex {
             oid: self.database.new_oid(),
             name: name.clone(),
+            slot: Arc::default(),
             key_rows: Arc::default(),
             ..index
         });

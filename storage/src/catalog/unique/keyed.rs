@@ -10,6 +10,7 @@ use crate::statistics::ColumnStatistics;
 use arrow::array::ArrayRef;
 use arrow::buffer::BooleanBuffer;
 use parking_lot::Mutex;
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -20,6 +21,9 @@ pub trait ComputedKey: fmt::Debug + Send + Sync {
 
     /// The keys of so many rows, given by these columns.
     fn of(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<KeyValues>;
+
+    /// Itself, for who knows its type.
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
 /// Keys of rows.

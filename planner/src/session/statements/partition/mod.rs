@@ -14,6 +14,7 @@ use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::parse;
 use crate::session::statements::constraints;
 use crate::session::{Prepared, Session};
+use datafusion::common::ScalarValue;
 use tenon_storage::quote;
 use tenon_storage::{ForeignKey, Partition, ReferentialAction, Relation};
 
@@ -49,13 +50,17 @@ pub(super) fn parent(relation: &Relation) -> Result<Parent> {
 /// Runs statements that others are made of, for which these were allowed.
 pub(super) async fn execute(session: &mut Session, sql: &str) -> Result<()> {
     for statement in parse(sql)? {
-        let prepared = Prepared::without_parameters(statement);
-        let before = std::mem::replace(&mut session.trusted, true);
-        let done = Box::pin(super::run(session, &prepared, &[])).await;
-        session.trusted = before;
-        done?;
+        execute_prepared(session, &Prepared::without_parameters(statement), &[]).await?;
     }
     Ok(())
+}
+
+/// The same of a statement that may be kept.
+pub(super) async fn execute_prepared(session: &mut Session, prepared: &Prepared, params: &[ScalarValue]) -> Result<()> {
+    let before = std::mem::replace(&mut session.trusted, true);
+    let done = Box::pin(super::run(session, prepared, params)).await;
+    session.trusted = before;
+    done.map(drop)
 }
 
 /// Deletes the rows of a partition.

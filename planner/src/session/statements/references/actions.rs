@@ -4,18 +4,23 @@ use super::check::Constraint;
 use super::{Replaced, keys};
 use crate::pg::error::{Result, SqlError};
 use crate::pg::errors::{from_arrow, from_datafusion};
-use crate::session::Session;
+use crate::pg::parse::parse;
 use crate::session::run;
 use crate::session::statements::partition;
+use crate::session::{Prepared, Session};
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
 use datafusion::arrow::compute::concat;
 use datafusion::arrow::datatypes::{Field, Schema};
+use datafusion::common::ScalarValue;
 use datafusion::datasource::{MemTable, provider_as_source};
 use std::sync::Arc;
 use tenon_storage::{ForeignKey, PendingKeys, ReferentialAction, Segment, quote};
 
 /// The relation of the keys that are gone, with those in their places, in the statements that follow them.
 const CHANGED_KEYS: &str = "\u{1}changed keys";
+
+/// Statements that a session keeps.
+const FOLLOWERS_MAX: usize = 64;
 
 /// The keys that a table has lost.
 struct Lost {
@@ -150,12 +155,12 @@ async fn act(
     }
     let constraint = constraint(session, child, key)?;
     constraint.rely_on_absence(&mut transaction.lock(), &gone)?;
-    let sql = statement(&constraint, action, now_there.is_some());
-    let keys = relation(&constraint, gone, now_there)?;
+    let is_one = gone.first().is_some_and(|keys| keys.len() == 1);
     let outer = std::mem::take(&mut session.surroundings);
-    let source = provider_as_source(Arc::new(keys));
-    session.surroundings.relations.push((CHANGED_KEYS.into(), source));
-    let result = partition::execute(session, &sql).await;
+    let result = match is_one && constraint.tells_keys() {
+        true => of_one(session, &constraint, action, gone, now_there).await,
+        false => of_many(session, &constraint, action, gone, now_there).await,
+    };
     session.surroundings = outer;
     result?;
     if action == ReferentialAction::SetDefault {
@@ -163,6 +168,67 @@ async fn act(
         transaction.lock().add_pending(pending);
     }
     Ok(())
+}
+
+/// Changes the rows that reference one key, by a statement that is kept with its plans.
+async fn of_one(
+    session: &mut Session,
+    constraint: &Constraint,
+    action: ReferentialAction,
+    gone: Vec<ArrayRef>,
+    now: Option<Vec<ArrayRef>>,
+) -> Result<()> {
+    let keys = gone.len();
+    let equal = |at: usize, column: &str| format!("referencing.{column} = ${}", at + 1);
+    let new = |at: usize| format!("${}", keys + at + 1);
+    let sql = statement(constraint, action, now.is_some(), "", equal, new);
+    // What does not say the new values has no parameters for them.
+    let now = now.filter(|_| action == ReferentialAction::Cascade);
+    let values: Vec<ArrayRef> = gone.into_iter().chain(now.into_iter().flatten()).collect();
+    let fields = values.iter().enumerate().map(|(at, value)| {
+        let field = constraint.parent.schema().field(constraint.columns[at % keys]).clone();
+        Arc::new(field.with_data_type(value.data_type().clone()).with_nullable(true))
+    });
+    let fields: Vec<_> = fields.collect();
+    let values = values.iter().map(|value| ScalarValue::try_from_array(value, 0));
+    let values = values.collect::<datafusion::common::Result<Vec<_>>>();
+    let values = values.map_err(|error| from_datafusion(&error))?;
+    if session.followers.len() >= FOLLOWERS_MAX {
+        session.followers.clear();
+    }
+    let kept = session.followers.get(&sql).filter(|kept| kept.param_fields == fields);
+    let prepared = match kept {
+        Some(kept) => kept.clone(),
+        None => {
+            let parsed = parse(&sql)?.pop();
+            let parsed = parsed.ok_or_else(|| SqlError::internal("a statement of a foreign key is empty"))?;
+            let prepared = Arc::new(Prepared::of(parsed, fields, None));
+            session.followers.insert(sql, prepared.clone());
+            prepared
+        }
+    };
+    partition::execute_prepared(session, &prepared, &values).await
+}
+
+/// Changes the rows that reference these keys.
+async fn of_many(
+    session: &mut Session,
+    constraint: &Constraint,
+    action: ReferentialAction,
+    gone: Vec<ArrayRef>,
+    now: Option<Vec<ArrayRef>>,
+) -> Result<()> {
+    let keys = quote::name(CHANGED_KEYS);
+    let equal = |at: usize, column: &str| match constraint.is_blankless(at) {
+        true => format!("referencing.{column}::bpchar = changed.\"old {at}\"::bpchar"),
+        false => format!("referencing.{column} = changed.\"old {at}\""),
+    };
+    let new = |at: usize| format!("changed.\"new {at}\"");
+    let source = format!("{keys} AS changed");
+    let sql = statement(constraint, action, now.is_some(), &source, equal, new);
+    let source = provider_as_source(Arc::new(relation(constraint, gone, now)?));
+    session.surroundings.relations.push((CHANGED_KEYS.into(), source));
+    partition::execute(session, &sql).await
 }
 
 /// The keys that are gone, and the keys that rows have instead: each with its columns by number.
@@ -183,44 +249,43 @@ fn relation(constraint: &Constraint, gone: Vec<ArrayRef>, now: Option<Vec<ArrayR
     MemTable::try_new(schema, vec![vec![rows]]).map_err(|error| from_datafusion(&error))
 }
 
-/// The statement that changes the referencing rows.
-fn statement(constraint: &Constraint, action: ReferentialAction, is_update: bool) -> String {
+/// The statement that changes the referencing rows: with a relation in FROM, if one is given, the condition on a column by its
+/// number, and what a column is set to.
+fn statement(
+    constraint: &Constraint,
+    action: ReferentialAction,
+    is_update: bool,
+    from: &str,
+    equal: impl Fn(usize, &str) -> String,
+    new: impl Fn(usize) -> String,
+) -> String {
     let definition = constraint.child.definition();
     let table = format!(
         "{}.{}",
         quote::name(&definition.schema_name),
         quote::name(&definition.name)
     );
-    let columns: Vec<String> = constraint
-        .key
-        .columns
-        .iter()
+    let columns = constraint.key.columns.iter();
+    let columns: Vec<String> = columns
         .map(|column| quote::name(&definition.columns[*column].name))
         .collect();
-    let keys = quote::name(CHANGED_KEYS);
-    let equal: Vec<String> = columns
-        .iter()
-        .enumerate()
-        .map(|(at, column)| match constraint.is_blankless(at) {
-            true => format!("referencing.{column}::bpchar = changed.\"old {at}\"::bpchar"),
-            false => format!("referencing.{column} = changed.\"old {at}\""),
-        })
-        .collect();
-    let equal = equal.join(" AND ");
+    let listed = |part: &dyn Fn(usize, &str) -> String, between: &str| {
+        let parts = columns.iter().enumerate().map(|(at, column)| part(at, column));
+        parts.collect::<Vec<_>>().join(between)
+    };
+    let from = |keyword: &str| match from {
+        "" => String::new(),
+        from => format!(" {keyword} {from}"),
+    };
+    let equal = listed(&equal, " AND ");
     if action == ReferentialAction::Cascade && !is_update {
-        return format!("DELETE FROM {table} AS referencing USING {keys} AS changed WHERE {equal}");
+        return format!("DELETE FROM {table} AS referencing{} WHERE {equal}", from("USING"));
     }
-    let set: Vec<String> = columns
-        .iter()
-        .enumerate()
-        .map(|(at, column)| match action {
-            ReferentialAction::SetNull => format!("{column} = NULL"),
-            ReferentialAction::SetDefault => format!("{column} = DEFAULT"),
-            _ => format!("{column} = changed.\"new {at}\""),
-        })
-        .collect();
-    format!(
-        "UPDATE {table} AS referencing SET {} FROM {keys} AS changed WHERE {equal}",
-        set.join(", ")
-    )
+    let set = |at: usize, column: &str| match action {
+        ReferentialAction::SetNull => format!("{column} = NULL"),
+        ReferentialAction::SetDefault => format!("{column} = DEFAULT"),
+        _ => format!("{column} = {}", new(at)),
+    };
+    let set = listed(&set, ", ");
+    format!("UPDATE {table} AS referencing SET {set}{} WHERE {equal}", from("FROM"))
 }

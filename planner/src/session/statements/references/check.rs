@@ -68,7 +68,7 @@ impl Constraint {
     }
 
     /// Whether keys are told one by one: not where equal ones may differ in their blanks.
-    fn tells_keys(&self) -> bool {
+    pub(super) fn tells_keys(&self) -> bool {
         !self.forms.contains(&Form::Blankless)
     }
 

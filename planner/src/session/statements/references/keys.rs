@@ -301,7 +301,7 @@ fn look_up(
         return Ok(false);
     };
     // Where memory is short the rows are read.
-    let Ok(Some(reader)) = IndexData::reader_for(table, index, rows, budget) else {
+    let Ok(Some(reader)) = IndexData::reader_for(table, &index.into(), rows, budget) else {
         return Ok(false);
     };
     let keys = pick(keys, first)?;
