@@ -142,6 +142,7 @@ async fn searched() -> Result<()> {
                  CASE WHEN g % 50 = 0 THEN 'open' ELSE 'shut' END FROM generate_series(1, {SEARCHED_ROWS}) g;
              CREATE INDEX by_name ON t (lower(name));
              CREATE INDEX by_parts ON t (upper(v), id);
+             CREATE INDEX by_v ON t (v);
              CREATE INDEX by_sum ON t ((id + 7));
              CREATE INDEX by_live ON t (id) WHERE live AND gone IS NULL;
              CREATE INDEX by_kind ON t (amount) WHERE kind = 'open';
@@ -186,6 +187,10 @@ async fn searched() -> Result<()> {
             ("lower(t.name)", op, value(&|near| format!("'name {near}'")), ""),
             ("upper(t.v)", op, value(&|near| format!("'V{}'", near % 4000)), ""),
             ("upper(t.v)", "=", format!("'V{}'", near % 4000), "AND t.id > 9000"),
+            ("lower(t.name)", "LIKE", format!("'name {near}%'"), ""),
+            ("lower(t.name)", "LIKE", format!("'name%{near}'"), ""),
+            ("t.v", "LIKE", format!("'V{}\\_%'", near % 400), "OR t.v LIKE 'V1234%'"),
+            ("t.v", "LIKE", format!("'V{}_'", near % 400), ""),
             ("t.id + 7", op, value(&|near| near.to_string()), ""),
             (
                 "t.id",

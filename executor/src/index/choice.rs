@@ -25,9 +25,9 @@ const PROBE_COST: usize = 32;
 const ROW_COST: usize = 32;
 /// The same for looking up one key range of a scan's filter.
 const RANGE_COST: usize = 256;
-/// The share of a column's values that a range is taken to hold where nothing is known.
+/// The share of a column's values that a range with one end is taken to hold where nothing is known, as in PostgreSQL.
 const RANGE_SHARE: f64 = 0.33;
-/// The same of one value, of what is computed of columns.
+/// The same of one value, and of a range with two ends.
 const POINT_SHARE: f64 = 0.005;
 
 /// How many rows found by an index cost as much as reading `scanned_rows` one after the other; none where that is quick.
@@ -263,14 +263,20 @@ pub fn semi_join(
     Ok(Some(rows))
 }
 
+/// The share of rows that pass where nothing is known of the values.
+fn unknown(constraint: &Constraint) -> f64 {
+    match constraint {
+        Constraint::Points(values) => (values.len() as f64 * POINT_SHARE).min(1.0),
+        Constraint::Range(Some(_), Some(_)) => POINT_SHARE,
+        Constraint::Range(..) => RANGE_SHARE,
+    }
+}
+
 /// Rows that pass the constraints, by the table's statistics alone.
 fn estimated_rows(table: &TableVersion, used: &[(usize, &Constraint)]) -> f64 {
     let share = |(column, constraint): &(usize, &Constraint)| {
         let Some(statistics) = table.statistics().columns.get(*column) else {
-            return match constraint {
-                Constraint::Points(values) => (values.len() as f64 * POINT_SHARE).min(1.0),
-                Constraint::Range(..) => RANGE_SHARE,
-            };
+            return unknown(constraint);
         };
         let distinct = statistics.distinct().max(1) as f64;
         match constraint {
@@ -285,7 +291,7 @@ fn estimated_rows(table: &TableVersion, used: &[(usize, &Constraint)]) -> f64 {
                         let (low, high) = (number(low).unwrap_or(min), number(high).unwrap_or(max));
                         ((high.min(max) - low.max(min)) / (max - min)).clamp(1.0 / distinct, 1.0)
                     }
-                    _ => RANGE_SHARE,
+                    _ => unknown(constraint),
                 }
             }
         }

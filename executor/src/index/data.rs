@@ -3,8 +3,9 @@
 //! Segments never change, so neither do runs: a version of the table is read through those that cover its whole segments,
 //! and what a run knows of other segments, and of rows that are gone, is passed over. Segments that no run covers get one when the index is next used,
 //! or, where rows change between lookups, once reading those segments has cost as much as sorting them.
-//! Runs whose rows are mostly gone, and the smaller half where there are many, are built anew into that one.
+//! Runs whose rows are mostly gone, and small ones of a size where there are many, are built anew into that one.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock, Weak};
 
 use datafusion::common::Result;
@@ -19,6 +20,8 @@ use super::run::{SEGMENTS_MAX, SortedRun};
 
 /// More runs are merged: each lookup searches all of them.
 const RUNS_MAX: usize = 16;
+/// Runs of fewer rows than so many times those of the smaller ones together become one with these.
+const TOGETHER_FACTOR: usize = 4;
 /// What sorting a row's key into a run costs, in rows read one after the other.
 const BUILD_COST: usize = 16;
 
@@ -184,9 +187,48 @@ impl IndexState {
             }
         }
         if kept.len() >= RUNS_MAX {
-            kept.sort_by_key(|run| std::cmp::Reverse(run.rows()));
-            kept.drain(RUNS_MAX / 2..).for_each(|run| dissolve(&run));
+            kept.sort_by_key(|run| run.rows());
+            let rows: Vec<usize> = kept.iter().map(|run| run.rows()).collect();
+            kept.drain(together(&rows)).for_each(|run| dissolve(&run));
         }
         kept
+    }
+}
+
+/// Which of many runs are to be one, by the rows of each, ascending: the smallest that are of a size, so that a row is sorted anew
+/// only into runs that are larger by a factor.
+fn together(rows: &[usize]) -> Range<usize> {
+    for start in 0..rows.len() {
+        let (mut end, mut all) = (start, 0_usize);
+        while end < rows.len() && (end == start || rows[end] < TOGETHER_FACTOR * all) {
+            all += rows[end];
+            end += 1;
+        }
+        if end - start > 1 {
+            return start..end;
+        }
+    }
+    0..rows.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_sorted_into_larger_runs_only() {
+        let (mut runs, mut sorted) = (vec![500_000], 0);
+        let versions = 20_000;
+        for _ in 0..versions {
+            if runs.len() >= RUNS_MAX {
+                runs.sort_unstable();
+                let all = runs.drain(together(&runs)).sum::<usize>();
+                sorted += all;
+                runs.push(all);
+            }
+            runs.push(1);
+            assert!(runs.len() <= RUNS_MAX);
+        }
+        assert!(sorted < 16 * versions, "{sorted} rows were sorted for {versions}");
     }
 }

@@ -10,7 +10,7 @@ use arrow::datatypes::{DataType, Schema};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, Literal};
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, LikeExpr, Literal};
 
 use super::encoding::{KeyEncoding, KeyRange};
 use super::implied::is_same;
@@ -98,6 +98,9 @@ fn one(filter: &Arc<dyn PhysicalExpr>, subjects: &Subjects<'_>) -> Option<(usize
         values.retain(|value| !value.is_null());
         return Some((column, Constraint::Points(values)));
     }
+    if let Some(like) = filter.downcast_ref::<LikeExpr>() {
+        return beginning(like, subjects);
+    }
     let binary = filter.downcast_ref::<BinaryExpr>()?;
     if *binary.op() == Operator::Or {
         let (column, first) = one(binary.left(), subjects)?;
@@ -124,6 +127,54 @@ fn one(filter: &Arc<dyn PhysicalExpr>, subjects: &Subjects<'_>) -> Option<(usize
         _ => return None,
     };
     Some((column, constraint))
+}
+
+/// The texts that begin as a pattern does before its first wildcard.
+fn beginning(like: &LikeExpr, subjects: &Subjects<'_>) -> Option<(usize, Constraint)> {
+    if like.negated() || like.case_insensitive() {
+        return None;
+    }
+    let column = subjects.number(like.expr())?;
+    let of = subjects.data_type(column)?;
+    let pattern = literal(like.pattern(), &of)?;
+    let (mut prefix, mut ended) = (String::new(), false);
+    let mut rest = pattern.try_as_str()??.chars();
+    while let Some(next) = rest.next() {
+        match next {
+            '%' | '_' => {
+                ended = true;
+                break;
+            }
+            '\\' => prefix.push(rest.next()?),
+            other => prefix.push(other),
+        }
+    }
+    if prefix.is_empty() {
+        return None;
+    }
+    let high = match ended {
+        true => text_after(&prefix),
+        false => Some(prefix.clone()),
+    };
+    let of_type = |text: String| ScalarValue::Utf8View(Some(text)).cast_to(&of).ok();
+    let high = match high {
+        Some(high) => Some(of_type(high)?),
+        None => None,
+    };
+    Some((column, Constraint::Range(Some(of_type(prefix)?), high)))
+}
+
+/// The first text behind all that begin with this one.
+fn text_after(prefix: &str) -> Option<String> {
+    let mut text = prefix.to_owned();
+    while let Some(last) = text.pop() {
+        // Between two characters there may be numbers that are none.
+        if let Some(next) = (last as u32 + 1..=char::MAX as u32).find_map(char::from_u32) {
+            text.push(next);
+            return Some(text);
+        }
+    }
+    None
 }
 
 /// A literal of the column's type.

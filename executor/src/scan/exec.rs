@@ -299,9 +299,12 @@ impl ScanExec {
         })
     }
 
-    /// The index that the rows are found by.
-    pub fn index_name(&self) -> Option<&str> {
-        self.index.as_ref().map(|index| index.name.as_str())
+    /// The index that the rows are found by, and whether from its end.
+    pub fn found_by(&self) -> Option<(String, bool)> {
+        match self.first_by_index() {
+            Some((first, index)) => Some((index, first.options.descending)),
+            None => self.index.as_ref().map(|index| (index.name.clone(), false)),
+        }
     }
 
     pub fn limit(&self) -> Option<usize> {

@@ -32,7 +32,7 @@ pub struct TopFilter {
     pub ties: bool,
     /// Whether the sort counts on the order in which the rows come.
     pub in_order: bool,
-    /// Whether each row of the scan is a row of the sort's input.
+    /// Whether each row of the scan is a row of the sort's input, or several.
     pub is_direct: bool,
 }
 

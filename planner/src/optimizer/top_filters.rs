@@ -69,7 +69,10 @@ fn push(plan: &Plan, column: usize, top: &TopFilter) -> Result<Option<Plan>> {
         if source.side != JoinSide::Right || !of_each_row {
             return Ok(None);
         }
-        let probe = push(join.probe(), source.index, &of_some())?;
+        let probe = match join.spec().join_type {
+            JoinType::Right => push(join.probe(), source.index, top)?,
+            _ => push(join.probe(), source.index, &of_some())?,
+        };
         return Ok(probe.map(|probe| Arc::new(join.with_inputs(Arc::clone(join.build()), probe)) as Plan));
     }
     if let Some(join) = plan.downcast_ref::<IndexJoinExec>() {
@@ -77,7 +80,14 @@ fn push(plan: &Plan, column: usize, top: &TopFilter) -> Result<Option<Plan>> {
         if source.side != join.spec().outer_side {
             return Ok(None);
         }
-        let outer = push(join.outer(), source.index, &of_some())?;
+        let keeps_all = match join.spec().outer_side {
+            JoinSide::Left => JoinType::Left,
+            _ => JoinType::Right,
+        };
+        let outer = match join.spec().join_type == keeps_all {
+            true => push(join.outer(), source.index, top)?,
+            false => push(join.outer(), source.index, &of_some())?,
+        };
         return Ok(outer.map(|outer| Arc::new(join.with_outer(outer)) as Plan));
     }
     if plan.is::<UnionExec>() {

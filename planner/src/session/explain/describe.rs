@@ -465,7 +465,8 @@ pub(super) fn picked(columns: &[ColumnIndex], names: &[&[String]]) -> Vec<String
 fn of_scan(scan: &ScanExec, qualified: bool) -> Facts {
     let table = scan.table();
     // An index gives the rows that it holds and no others.
-    let rows = scan.index_name().map_or(table.rows() as f64, |_| 0.0);
+    let index = scan.found_by();
+    let rows = index.as_ref().map_or(table.rows() as f64, |_| 0.0);
     let alias = scan.alias().unwrap_or(table.name());
     let name = |column: &str| {
         if qualified {
@@ -474,8 +475,8 @@ fn of_scan(scan: &ScanExec, qualified: bool) -> Facts {
             column.to_string()
         }
     };
-    let (kind, mut title) = match scan.index_name() {
-        Some(index) => ("Index Scan", format!("Index Scan using {index} on {}", table.name())),
+    let (kind, mut title) = match &index {
+        Some((index, _)) => ("Index Scan", format!("Index Scan using {index} on {}", table.name())),
         None => ("Seq Scan", format!("Seq Scan on {}", table.name())),
     };
     if alias != table.name() {
@@ -497,9 +498,9 @@ fn of_scan(scan: &ScanExec, qualified: bool) -> Facts {
         }
     }
     let facts = Facts::new(kind, Work::Scan { rows }, output).title(title);
-    let facts = match scan.index_name() {
-        Some(index) => facts
-            .identity("Scan Direction", "Forward")
+    let facts = match &index {
+        Some((index, backward)) => facts
+            .identity("Scan Direction", if *backward { "Backward" } else { "Forward" })
             .identity("Index Name", index),
         None => facts,
     };
