@@ -16,6 +16,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         trial("tops::same_rows", same_rows),
         trial("tops::few_rows_are_read", few_rows_are_read),
+        trial("tops::first_rows_by_index", first_rows_by_index),
     ]
 }
 
@@ -170,6 +171,43 @@ async fn few_rows_are_read() -> Result<()> {
             let pruned: String = pruned.chars().take_while(char::is_ascii_digit).collect();
             ensure!(pruned.parse::<usize>()? > 400_000, "{sql}\n{lines}");
         }
+    }
+    Ok(())
+}
+
+/// An index in the sort's order gives the first rows of a table that is stored in no order, through filters and joins.
+async fn first_rows_by_index() -> Result<()> {
+    let server = Server::start(&["--threads=2"])?;
+    let client = server.connect().await?;
+    client
+        .batch_execute(
+            "CREATE TABLE u (id int PRIMARY KEY, name text); INSERT INTO u SELECT g, 'u' || g FROM generate_series(0, 999) g;
+             CREATE TABLE t (id int PRIMARY KEY, u int, at int, kind text);
+             INSERT INTO t SELECT g, g % 1000, g::bigint * 7919 % 200003, 'k' || g % 50 FROM generate_series(1, 200000) g;
+             CREATE INDEX ON t (at); CREATE INDEX ON t (kind, at) WHERE u > 5",
+        )
+        .await?;
+    for query in [
+        "SELECT * FROM t ORDER BY at LIMIT 10",
+        "SELECT * FROM t ORDER BY at DESC, id LIMIT 10 OFFSET 20",
+        "SELECT * FROM t WHERE at > 70000 AND u % 3 = 1 ORDER BY at LIMIT 10",
+        "SELECT * FROM t WHERE kind = 'k7' AND u > 5 ORDER BY at DESC LIMIT 10",
+        "SELECT md5(kind), t.* FROM t ORDER BY at LIMIT 10",
+        "SELECT * FROM t JOIN u ON u.id = t.u ORDER BY at LIMIT 10",
+        "SELECT * FROM t JOIN u ON u.id = t.u WHERE name < 'u2' ORDER BY at DESC LIMIT 10",
+        "SELECT * FROM t LEFT JOIN u ON u.id = t.u AND u.name > 'u5' ORDER BY at LIMIT 10",
+    ] {
+        let lines = rows(&client, &format!("EXPLAIN (ANALYZE, COSTS OFF) {query}"))
+            .await?
+            .concat();
+        let lines: String = lines.into_iter().flatten().map(|line| line + "\n").collect();
+        let found = lines.split("Rows Found By Index: ").nth(1).context(lines.clone())?;
+        let found: String = found.chars().take_while(char::is_ascii_digit).collect();
+        let few = 1..3000;
+        ensure!(
+            few.contains(&found.parse::<usize>()?) && !lines.contains("Seq Scan on t"),
+            "{query}\n{lines}"
+        );
     }
     Ok(())
 }

@@ -27,5 +27,6 @@ pub use data::IndexData;
 pub use declared::Declared;
 pub use encoding::{EncodedKeys, KeyEncoding, KeyRange};
 pub use implied::implies;
+pub(crate) use in_order::InOrder;
 pub(crate) use predicate::{Constraint, constraints};
 pub use reader::IndexReader;

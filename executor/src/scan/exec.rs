@@ -32,6 +32,8 @@ use parking_lot::Mutex;
 use tenon_storage::{MemoryBudget, TableVersion, tid};
 
 use super::filter::ScanFilter;
+use super::first::First;
+use super::in_order::{Given, Next, Progress};
 use super::provider::ADDRESS_FIELD;
 use super::selection::Selector;
 use super::statistics;
@@ -299,6 +301,11 @@ impl ScanExec {
         })
     }
 
+    /// Rows of a batch.
+    pub(super) fn batch_rows(&self) -> usize {
+        self.batch_rows
+    }
+
     /// The index that the rows are found by, and whether from its end.
     pub fn found_by(&self) -> Option<(String, bool)> {
         match self.first_by_index() {
@@ -514,6 +521,8 @@ impl ExecutionPlan for ScanExec {
         let running = Running {
             selector: Selector::new(Arc::clone(&self.filters), runtime.clone()).with_top(top),
             runtime,
+            first: self.first_by_index().map(|(first, _)| first),
+            given: Arc::default(),
             scan: self.clone(),
             shared,
             left: self.limit.unwrap_or(usize::MAX),
@@ -569,6 +578,8 @@ struct Shared {
     order: OnceLock<Option<Vec<Place>>>,
     /// Held by the partition that asks the index.
     finding: Mutex<()>,
+    /// Where rows are given in the order of a sort above.
+    progress: Mutex<Progress>,
 }
 
 /// One partition under way.
@@ -577,6 +588,9 @@ struct Running {
     selector: Selector,
     /// The runtime filters that are there at the start.
     runtime: Vec<(usize, Arc<OnceLock<KeySet>>)>,
+    /// What a sort above wants of rows that an index has in its order; None: they are read as they lie, but for those `given`.
+    first: Option<First>,
+    given: Arc<Given>,
     shared: Arc<Shared>,
     /// Rows until the limit.
     left: usize,
@@ -618,6 +632,18 @@ impl Running {
 
     fn take_work(&mut self) -> Result<Option<Work>> {
         let shared = Arc::clone(&self.shared);
+        if let Some(first) = self.first
+            && let Some(top) = self.selector.top_mut()
+        {
+            match shared.progress.lock().next(&self.scan, first, top)? {
+                Next::Rows(rows) => {
+                    self.found.add(rows.len());
+                    return Ok(Some(Work::Candidates(rows)));
+                }
+                Next::Rest(given) => (self.first, self.given) = (None, given),
+                Next::Nothing => return Ok(None),
+            }
+        }
         if shared.candidates.get().is_none() {
             let _finding = shared.finding.lock();
             if shared.candidates.get().is_none() {
@@ -672,11 +698,6 @@ impl Running {
     fn find_candidates(&mut self) -> Result<Option<Vec<(u32, u32)>>> {
         if let Some(addressed) = &self.scan.addressed {
             return Ok(Some(addressed.to_vec()));
-        }
-        if let Some((first, _)) = self.scan.first_by_index()
-            && let Some(found) = self.scan.first_rows(first, usize::MAX, true)?
-        {
-            return Ok(Some(found));
         }
         if let Some(index) = &self.scan.index {
             return Ok(Some(index.reader.rows(&index.ranges)));
@@ -743,7 +764,7 @@ impl Running {
         if backwards {
             pieces.reverse();
         }
-        if self.selector.passes_all(segment) {
+        if self.selector.passes_all(segment) && !self.given.has_any(run.segment) {
             self.flush()?;
             for piece in pieces {
                 let batch = self.scan.slice(piece)?;
@@ -768,6 +789,7 @@ impl Running {
             let (_, mut pending) = self.pending.take().unwrap_or((run.segment, vec![]));
             let mut rows = vec![];
             self.selector.select(segment, piece.offset, piece.rows, &mut rows)?;
+            self.given.retain_others(run.segment, &mut rows);
             if pending.is_empty() && rows.len() == piece.rows {
                 let batch = self.scan.slice(piece)?;
                 self.ready.push_back(batch);
@@ -803,6 +825,7 @@ impl Running {
                 let among = of_segment.iter().map(|(_, row)| *row).collect();
                 let mut rows = vec![];
                 self.selector.select_among(segment, among, &mut rows)?;
+                self.given.retain_others(number, &mut rows);
                 self.gather(number, rows)?;
             }
         }

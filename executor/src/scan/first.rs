@@ -1,47 +1,65 @@
 //! The rows that a sort wants first, where an index has them in its order: `WHERE tenant = 5 AND id > 100 ORDER BY id LIMIT 20`
 //! looks at twenty rows, however many pass.
 
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
 use arrow::compute::SortOptions;
 use datafusion::common::{Result, ScalarValue};
-use std::sync::Arc;
 
 use super::exec::ScanExec;
 use super::selection::Selector;
-use crate::index::{Constraint, Declared, IndexData, IndexReader, KeyRange, Searches, rows_worth};
+use crate::index::{Constraint, Declared, InOrder, IndexData, IndexReader, KeyRange, Searches, rows_worth};
 
-/// Rows looked at between two looks at how many pass, at least.
-const STEP: usize = 32;
+/// Rows looked at before it is asked whether they are enough, at least.
+pub(super) const STEP: usize = 32;
 /// Where another index finds at most so many times what is wanted, those are read and sorted.
 const FOUND_MAX: usize = 4;
 
-/// What a sort that keeps its first rows wants of a scan, each row of which is a row of the sort.
+/// What a sort that keeps its first rows wants of a scan.
 #[derive(Clone, Copy, Debug)]
 pub struct First {
     /// The table's column that is the first key.
     pub column: usize,
     pub options: SortOptions,
     pub rows: usize,
-    /// Whether rows whose first key is the same may be told apart by other keys.
-    pub ties: bool,
+}
+
+/// Rows of an index in a sort's order.
+pub(super) struct Ordered {
+    reader: Arc<IndexReader>,
+    range: KeyRange,
+    /// The values of the columns before the sort's.
+    prefix: Vec<ArrayRef>,
+    first: First,
+    /// Whether the table has rows that the index does not have, since they are NULL. They come behind the others.
+    pub lacks_nulls: bool,
+    /// More rows are not worth it.
+    pub looked_at_max: usize,
+}
+
+impl Ordered {
+    pub fn rows(&self) -> InOrder {
+        InOrder::new(&self.reader, &self.range, self.first.options.descending)
+    }
 }
 
 /// An index that has rows in a sort's order: among those that have one value in each column before the sort's.
-struct Ordered<'a> {
+struct Candidate<'a> {
     index: &'a Declared<'a>,
     prefix: Vec<&'a ScalarValue>,
 }
 
 impl ScanExec {
-    /// What the sort above keeps, and the index that may have it, where each row of the scan is a row of the sort.
+    /// What the sort above keeps, and the index that may have it in its order.
     pub(super) fn first_by_index(&self) -> Option<(First, String)> {
-        let (column, top) = self.top.as_ref().filter(|(_, top)| top.is_direct)?;
+        let (column, top) = self.top.as_ref().filter(|(_, top)| !top.in_order)?;
         let searches = self.searches();
-        let Ordered { index, .. } = ordered(&searches, *column)?;
+        let Candidate { index, .. } = candidate(&searches, *column)?;
         let first = First {
             column: *column,
             options: top.options,
             rows: top.rows,
-            ties: top.ties,
         };
         Some((first, index.name.to_owned()))
     }
@@ -50,38 +68,27 @@ impl ScanExec {
         Searches::of(&self.table, self.full_schema(), self.given())
     }
 
-    /// Rows among which are those that the sort wants, as segment and row number, in the table's order: found by an index, at
-    /// most `looked_at_max` of whose rows are looked at. None where that is not to be had for less than reading the table.
-    /// `builds`: an index that is not there yet is built.
-    pub(super) fn first_rows(
-        &self,
-        first: First,
-        looked_at_max: usize,
-        builds: bool,
-    ) -> Result<Option<Vec<(u32, u32)>>> {
+    /// The rows that pass its filters, and others, in a sort's order, by an index. None where reading the table is expected to
+    /// cost less. `builds`: an index that is not there yet is built.
+    pub(super) fn ordered(&self, first: First, builds: bool) -> Result<Option<Ordered>> {
         let Some(budget) = &self.index_budget else {
             return Ok(None);
         };
-        let plain = self.limit.is_none() && self.addressed.is_none() && self.runtime().is_empty();
         let scanned_rows = usize::try_from(self.table.rows()).unwrap_or(usize::MAX);
-        let looked_at_max = looked_at_max.min(rows_worth(scanned_rows));
+        let looked_at_max = rows_worth(scanned_rows);
         let found_max = FOUND_MAX * first.rows.max(STEP);
         let is_found = self.index.as_ref().is_some_and(|index| index.rows <= found_max);
-        if !plain || is_found || first.rows > looked_at_max {
+        if self.limit.is_some() || self.addressed.is_some() || is_found || first.rows > looked_at_max {
             return Ok(None);
         }
         let searches = self.searches();
-        let Some(Ordered { index, prefix }) = ordered(&searches, first.column) else {
+        let Some(Candidate { index, prefix }) = candidate(&searches, first.column) else {
             return Ok(None);
         };
         let own = searches.found.get(&first.column);
         // A column's NULLs are in the index only behind another column, and there as the largest.
-        let has_nulls = own.is_none()
-            && self
-                .table
-                .segments()
-                .iter()
-                .any(|segment| segment.statistics(first.column).null_count > 0);
+        let mut segments = self.table.segments().iter();
+        let has_nulls = own.is_none() && segments.any(|segment| segment.statistics(first.column).null_count > 0);
         let nulls_are_last = !first.options.nulls_first;
         let nulls_are_behind = match prefix.is_empty() {
             true => nulls_are_last,
@@ -106,14 +113,11 @@ impl ScanExec {
             .map(ScalarValue::to_array)
             .collect::<Result<Vec<_>>>()?;
         let bound = |value: &Option<ScalarValue>| value.as_ref().map(ScalarValue::to_array).transpose();
-        let range = match own {
-            Some(Constraint::Range(low, high)) => {
-                reader
-                    .encoding()
-                    .range(&prefix, bound(low)?.as_ref(), bound(high)?.as_ref())?
-            }
-            _ => reader.encoding().range(&prefix, None, None)?,
+        let (low, high) = match own {
+            Some(Constraint::Range(low, high)) => (bound(low)?, bound(high)?),
+            _ => (None, None),
         };
+        let range = reader.encoding().range(&prefix, low.as_ref(), high.as_ref())?;
         // As many as are expected to be looked at before enough pass.
         let expected = match self.statistics.num_rows.get_value() {
             Some(passing) if !self.filters().is_empty() => {
@@ -121,20 +125,37 @@ impl ScanExec {
             }
             _ => first.rows,
         };
-        if expected > looked_at_max {
-            return Ok(None);
-        }
-        let search = Search {
-            scan: self,
-            reader: &reader,
+        Ok((expected <= looked_at_max).then(|| Ordered {
+            reader,
+            range,
+            lacks_nulls: has_nulls && prefix.is_empty(),
             prefix,
             first,
             looked_at_max,
+        }))
+    }
+
+    /// Rows among which are those that a sort wants whose rows are all the scan's, as segment and row number, in the table's
+    /// order. None where an index does not have them among the first `looked_at_max` rows. `ties`: rows whose first key is the
+    /// same may be told apart by other keys.
+    pub(super) fn first_rows(&self, first: First, ties: bool, looked_at_max: usize) -> Result<Option<Vec<(u32, u32)>>> {
+        let ordered = match self.runtime().is_empty() {
+            true => self.ordered(first, false)?,
+            false => None,
         };
-        let rows = search.run(&range)?;
+        let Some(mut ordered) = ordered else {
+            return Ok(None);
+        };
+        ordered.looked_at_max = ordered.looked_at_max.min(looked_at_max);
+        let search = Search {
+            scan: self,
+            ordered,
+            ties,
+        };
+        let rows = search.run()?;
         if let Some(found) = &rows {
             // Those that it does not have may be wanted, too.
-            if has_nulls && search.prefix.is_empty() && found.len() < first.rows {
+            if search.ordered.lacks_nulls && found.len() < first.rows {
                 return Ok(None);
             }
             self.table.definition().usage.looked_up(1, found.len());
@@ -144,7 +165,7 @@ impl ScanExec {
 }
 
 /// The index with the longest prefix of parts that have one value each before the sort's.
-fn ordered<'a>(searches: &'a Searches<'_>, column: usize) -> Option<Ordered<'a>> {
+fn candidate<'a>(searches: &'a Searches<'_>, column: usize) -> Option<Candidate<'a>> {
     let point = |part: &usize| match searches.found.get(part)? {
         Constraint::Points(values) => match &values[..] {
             [value] => Some(value),
@@ -155,31 +176,26 @@ fn ordered<'a>(searches: &'a Searches<'_>, column: usize) -> Option<Ordered<'a>>
     let of = |(index, parts): &'a (Declared<'_>, Vec<usize>)| {
         let at = parts.iter().position(|own| *own == column)?;
         let prefix = parts[..at].iter().map(point).collect::<Option<Vec<_>>>()?;
-        Some(Ordered { index, prefix })
+        Some(Candidate { index, prefix })
     };
-    searches
-        .indexes
-        .iter()
-        .filter_map(of)
-        .max_by_key(|ordered| ordered.prefix.len())
+    let candidates = searches.indexes.iter().filter_map(of);
+    candidates.max_by_key(|candidate| candidate.prefix.len())
 }
 
 struct Search<'a> {
     scan: &'a ScanExec,
-    reader: &'a Arc<IndexReader>,
-    prefix: Vec<arrow::array::ArrayRef>,
-    first: First,
-    looked_at_max: usize,
+    ordered: Ordered,
+    ties: bool,
 }
 
 impl Search<'_> {
-    fn run(&self, range: &KeyRange) -> Result<Option<Vec<(u32, u32)>>> {
+    fn run(&self) -> Result<Option<Vec<(u32, u32)>>> {
         let mut selector = Selector::new(Arc::clone(self.scan.filters()), vec![]);
-        let mut rows = self.reader.in_order(range, self.first.options.descending);
+        let mut rows = self.ordered.rows();
         // In the index's order.
         let mut passing: Vec<(u32, u32)> = vec![];
         let mut looked_at = 0;
-        let mut step = self.first.rows.max(STEP);
+        let mut step = self.ordered.first.rows.max(STEP);
         loop {
             let next: Vec<_> = rows.by_ref().take(step).collect();
             let Some(last) = next.last().copied() else {
@@ -190,10 +206,10 @@ impl Search<'_> {
             if self.is_enough(&passing, last)? {
                 break;
             }
-            if looked_at >= self.looked_at_max {
+            if looked_at >= self.ordered.looked_at_max {
                 return Ok(None);
             }
-            step = (2 * step).min(self.looked_at_max - looked_at);
+            step = (2 * step).min(self.ordered.looked_at_max - looked_at);
         }
         passing.sort_unstable();
         Ok(Some(passing))
@@ -224,20 +240,23 @@ impl Search<'_> {
 
     /// Whether no row behind `last` can be among the first.
     fn is_enough(&self, passing: &[(u32, u32)], last: (u32, u32)) -> Result<bool> {
-        let Some(at) = self.first.rows.checked_sub(1) else {
+        let Some(at) = self.ordered.first.rows.checked_sub(1) else {
             return Ok(true);
         };
         let Some(worst) = passing.get(at) else {
             return Ok(false);
         };
-        Ok(!self.first.ties || self.key(*worst)? != self.key(last)?)
+        Ok(!self.ties || self.key(*worst)? != self.key(last)?)
     }
 
     /// What the index has of a row's first key, and of the columns before it.
     fn key(&self, (segment, row): (u32, u32)) -> Result<KeyRange> {
+        let Ordered {
+            reader, prefix, first, ..
+        } = &self.ordered;
         let segment = &self.scan.table().segments()[segment as usize];
-        let mut key = self.prefix.clone();
-        key.push(segment.column_slice(self.first.column, row as usize, 1));
-        self.reader.encoding().range(&key, None, None)
+        let mut key = prefix.clone();
+        key.push(segment.column_slice(first.column, row as usize, 1));
+        reader.encoding().range(&key, None, None)
     }
 }

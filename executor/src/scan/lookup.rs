@@ -68,8 +68,8 @@ impl ScanExec {
 
     /// The rows among which are those that a sort wants first; None where an index does not have them among `looked_at_max` rows
     /// ([`ScanExec::first_rows`]).
-    pub fn read_first(&self, first: First, looked_at_max: usize) -> Result<Option<Vec<RecordBatch>>> {
-        let found = self.first_rows(first, looked_at_max, false)?;
+    pub fn read_first(&self, first: First, ties: bool, looked_at_max: usize) -> Result<Option<Vec<RecordBatch>>> {
+        let found = self.first_rows(first, ties, looked_at_max)?;
         found.map(|found| self.gather_all(&self.table, &found)).transpose()
     }
 }

@@ -4,6 +4,7 @@ mod exec;
 mod few;
 mod filter;
 mod first;
+mod in_order;
 #[cfg(test)]
 mod index_tests;
 mod lookup;

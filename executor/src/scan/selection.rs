@@ -122,6 +122,10 @@ impl Selector {
         self.top.as_ref()
     }
 
+    pub fn top_mut(&mut self) -> Option<&mut Top> {
+        self.top.as_mut()
+    }
+
     /// Whether rows of the segment that was entered last may be among the first rows that a sort above keeps, as far as it
     /// has seen rows by now.
     pub fn is_wanted(&mut self, segment: &Segment) -> Result<bool> {

@@ -5,6 +5,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use arrow::array::Array;
 use arrow::compute::SortOptions;
 use arrow::datatypes::Schema;
 use datafusion::common::{Result, ScalarValue};
@@ -28,12 +29,8 @@ pub struct TopFilter {
     pub options: SortOptions,
     /// How many rows the sort keeps.
     pub rows: usize,
-    /// Whether the sort has other keys.
-    pub ties: bool,
     /// Whether the sort counts on the order in which the rows come.
     pub in_order: bool,
-    /// Whether each row of the scan is a row of the sort's input, or several.
-    pub is_direct: bool,
 }
 
 /// The rows that may still be among the first, by a table's column that is the first key.
@@ -112,6 +109,28 @@ impl Top {
                 threshold.nulls && nulls > 0 || values > 0 && threshold.may_pass(statistics, self.above)
             }
         })
+    }
+
+    /// Whether rows behind this one in the order of the first key may be among the first, as far as is seen: NULLs are taken to be
+    /// behind it.
+    pub fn goes_on_behind(&mut self, segment: &Segment, row: usize) -> Result<bool> {
+        self.refresh()?;
+        match &self.passing {
+            Passing::All => Ok(true),
+            Passing::None => Ok(false),
+            // The index has them behind other columns.
+            Passing::Nulls => Ok(true),
+            Passing::Beyond(threshold) => {
+                let filter = match threshold.nulls {
+                    true => &threshold.of_nulls_too,
+                    false => &threshold.of_values,
+                };
+                let values = filter.columns().iter();
+                let values = values.map(|column| segment.column_slice(*column, row, 1)).collect();
+                let passes = filter.evaluate(values, 1)?;
+                Ok(passes.is_valid(0) && passes.value(0))
+            }
+        }
     }
 
     /// The condition on the segment's rows; None: they all may be among the first.

@@ -45,6 +45,8 @@ use tenon_storage::{DatabaseState, TableVersion};
 
 /// Rows that a plan may read.
 const ROWS_MAX: usize = 4096;
+/// The same where it changes the case of texts, which may be long, to compare them.
+const FOLDED_ROWS_MAX: usize = 64;
 /// Nodes above each other.
 const DEPTH_MAX: usize = 8;
 /// Expressions of a plan, with their parts.
@@ -125,8 +127,9 @@ fn are_known(plan: &Arc<dyn ExecutionPlan>, depth: usize, expressions: &mut usiz
         |input| input.schema(),
     );
     let mut short = known && whole;
+    let of_scan = plan.is::<ScanExec>();
     let mut look = |expr: &Arc<dyn PhysicalExpr>| {
-        short = short && is_short(expr, &schema, expressions)?;
+        short = short && is_short(expr, &schema, of_scan, expressions)?;
         Ok(TreeNodeRecursion::Continue)
     };
     match plan.downcast_ref::<ScanExec>() {
@@ -167,8 +170,8 @@ fn is_one_group(plan: &Arc<dyn ExecutionPlan>) -> bool {
     spec.keys.is_empty() && spec.aggregates.iter().all(known)
 }
 
-/// Whether an expression takes a short time for each row.
-fn is_short(expr: &Arc<dyn PhysicalExpr>, schema: &Schema, expressions: &mut usize) -> Result<bool> {
+/// Whether an expression takes a short time for each row, or if `folds` for each of a few.
+fn is_short(expr: &Arc<dyn PhysicalExpr>, schema: &Schema, folds: bool, expressions: &mut usize) -> Result<bool> {
     let mut short = true;
     expr.apply(|expr| {
         *expressions += 1;
@@ -194,6 +197,7 @@ fn is_short(expr: &Arc<dyn PhysicalExpr>, schema: &Schema, expressions: &mut usi
         short = plain
             || is_copy(expr)
             || is_given_text(expr)
+            || (folds && is_folded(expr))
             || (known && (parameter(expr).is_some() || fixed(expr.data_type(schema)?)));
         Ok(match short {
             true => TreeNodeRecursion::Continue,
@@ -207,6 +211,17 @@ fn is_short(expr: &Arc<dyn PhysicalExpr>, schema: &Schema, expressions: &mut usi
 fn is_copy(expr: &Arc<dyn PhysicalExpr>) -> bool {
     expr.downcast_ref::<ScalarFunctionExpr>()
         .is_some_and(|call| call.name() == "tenon_unpadded" && call.args().iter().all(|arg| arg.is::<Column>()))
+}
+
+/// Whether an expression is a column's text, or one that the statement gives, in another case: indexes have such keys.
+fn is_folded(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() else {
+        return false;
+    };
+    let is_text = |arg: &Arc<dyn PhysicalExpr>| {
+        arg.is::<Column>() || arg.is::<Literal>() || parameter(arg).is_some() || is_given_text(arg)
+    };
+    matches!(call.name(), "lower" | "upper") && call.return_type().is_string() && call.args().iter().all(is_text)
 }
 
 /// Whether an expression is a text that the statement gives, in the form that its column has.
@@ -355,10 +370,9 @@ fn first_rows(sort: &SortExec, given: Given<'_>) -> Result<Option<Vec<RecordBatc
         column,
         options: key.options,
         rows,
-        ties: sort.expr().len() > 1,
     };
     let scan = as_given(scan, table, given)?;
-    scan.read_first(first, ROWS_MAX)
+    scan.read_first(first, sort.expr().len() > 1, rows_max(&scan))
 }
 
 /// The columns that the conditions compare with values, where they say nothing else than that those are equal.
@@ -389,8 +403,17 @@ fn key(conditions: &[Arc<dyn PhysicalExpr>], values: &[ScalarValue]) -> Option<V
 
 fn read(scan: &ScanExec) -> Result<Option<Vec<RecordBatch>>> {
     match scan.rows_read_max() {
-        Some(rows) if rows <= ROWS_MAX => scan.read_few().map(Some),
+        Some(rows) if rows <= rows_max(scan) => scan.read_few().map(Some),
         _ => Ok(None),
+    }
+}
+
+/// Rows that a scan may look at.
+fn rows_max(scan: &ScanExec) -> usize {
+    let folds = |filter: &Arc<dyn PhysicalExpr>| filter.exists(|part| Ok(is_folded(part))).unwrap_or(true);
+    match scan.given().iter().any(folds) {
+        true => FOLDED_ROWS_MAX,
+        false => ROWS_MAX,
     }
 }
 

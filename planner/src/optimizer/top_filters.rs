@@ -34,9 +34,7 @@ pub(super) fn place(plan: Plan) -> Result<Plan> {
             key: Arc::clone(&key.expr),
             options: key.options,
             rows,
-            ties: sort.expr().len() > 1,
             in_order: !prefix.is_empty(),
-            is_direct: true,
         };
         if let Some(input) = push(&placed[0], column.index(), &top)? {
             placed[0] = input;
@@ -58,10 +56,6 @@ fn push(plan: &Plan, column: usize, top: &TopFilter) -> Result<Option<Plan>> {
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
         return Ok(scan.with_top(column, top).map(|scan| Arc::new(scan) as Plan));
     }
-    let of_some = || TopFilter {
-        is_direct: false,
-        ..top.clone()
-    };
     if let Some(join) = plan.downcast_ref::<JoinExec>() {
         // The build side is read before the sort sees a row.
         let source = &join.spec().output[column];
@@ -69,10 +63,7 @@ fn push(plan: &Plan, column: usize, top: &TopFilter) -> Result<Option<Plan>> {
         if source.side != JoinSide::Right || !of_each_row {
             return Ok(None);
         }
-        let probe = match join.spec().join_type {
-            JoinType::Right => push(join.probe(), source.index, top)?,
-            _ => push(join.probe(), source.index, &of_some())?,
-        };
+        let probe = push(join.probe(), source.index, top)?;
         return Ok(probe.map(|probe| Arc::new(join.with_inputs(Arc::clone(join.build()), probe)) as Plan));
     }
     if let Some(join) = plan.downcast_ref::<IndexJoinExec>() {
@@ -80,14 +71,7 @@ fn push(plan: &Plan, column: usize, top: &TopFilter) -> Result<Option<Plan>> {
         if source.side != join.spec().outer_side {
             return Ok(None);
         }
-        let keeps_all = match join.spec().outer_side {
-            JoinSide::Left => JoinType::Left,
-            _ => JoinType::Right,
-        };
-        let outer = match join.spec().join_type == keeps_all {
-            true => push(join.outer(), source.index, top)?,
-            false => push(join.outer(), source.index, &of_some())?,
-        };
+        let outer = push(join.outer(), source.index, top)?;
         return Ok(outer.map(|outer| Arc::new(join.with_outer(outer)) as Plan));
     }
     if plan.is::<UnionExec>() {
@@ -113,11 +97,7 @@ fn push(plan: &Plan, column: usize, top: &TopFilter) -> Result<Option<Plan>> {
     let (Some(source), [input], None) = (source, &children[..], plan.fetch()) else {
         return Ok(None);
     };
-    let pushed = match plan.is::<FilterExec>() {
-        true => push(input, source, &of_some())?,
-        false => push(input, source, top)?,
-    };
-    match pushed {
+    match push(input, source, top)? {
         Some(input) => Ok(Some(with_children(Arc::clone(plan), vec![input])?)),
         None => Ok(None),
     }
