@@ -183,7 +183,7 @@ fn is_expression(create: &CreateIndex) -> bool {
     create.predicate.is_some() || !create.columns.iter().all(plain)
 }
 
-/// An index on expressions, or over some of the rows: no query reads it, and a unique one is checked.
+/// An index on expressions, or over some of the rows: it is built when a query first searches it, and a unique one is checked.
 async fn on_expressions(
     session: &Session,
     create: &CreateIndex,

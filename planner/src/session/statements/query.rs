@@ -16,13 +16,11 @@ use crate::session::{Prepared, Session};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::ScalarValue;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 use std::sync::Arc;
-use tenon_executor::scan::{SegmentTable, is_place};
+use tenon_executor::scan::is_place;
 use tenon_storage::types::OIDS_OF_OBJECTS;
 
 pub(super) fn describe(session: &mut Session, query: &ast::Query, types: &[u32]) -> Result<Description> {
@@ -227,21 +225,6 @@ pub(super) enum Reads {
     AndWrites,
 }
 
-/// Lets the scans of a plan search indexes whose keys are computed.
-fn search_computed(session: &Session, plan: &LogicalPlan) -> Result<()> {
-    let searched = plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node
-            && let Ok(provider) = source_as_provider(&scan.source)
-            && let Some(table) = provider.downcast_ref::<SegmentTable>()
-            && !table.table().definition().expression_indexes.is_empty()
-        {
-            unique::install_all(&session.binder(), table.table().definition());
-        }
-        Ok(TreeNodeRecursion::Continue)
-    });
-    searched.map(drop).map_err(|error| from_datafusion(&error))
-}
-
 /// What to run for a plan with open parameters, which is kept where it may serve other executions of its statement.
 pub(super) fn source(
     session: &Session,
@@ -251,7 +234,7 @@ pub(super) fn source(
     params: &[ScalarValue],
 ) -> Result<Source> {
     let (state, mode) = (session.state(), PlanCacheMode::of(&session.settings));
-    search_computed(session, &plan)?;
+    unique::let_search(session, &plan)?;
     let reusable =
         reusable.filter(|_| !session.surroundings.are_some() && !session.notes_reads() && prepared.slot.is_repeated());
     let reusable = reusable.filter(|_| !prepared.slot.spills() && !names_a_moment(prepared.sql()));

@@ -1,18 +1,23 @@
-//! Unique indexes on expressions, or over some of the rows: what computes their keys, which storage checks as it does those
-//! of columns; whole tables are looked through as an index is made.
+//! Indexes on expressions, or over some of the rows: what computes their keys, by which scans search them and storage checks
+//! unique ones as it does those of columns; whole tables are looked through as an index is made.
 
 use super::constraints::physical;
 use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::{from_arrow, from_datafusion};
 use crate::pg::parse::parse_expression;
+use crate::session::Session;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, RecordBatch};
 use datafusion::arrow::row::{OwnedRow, RowConverter, SortField};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::datasource::source_as_provider;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::PhysicalExpr;
 use std::collections::HashSet;
 use std::sync::Arc;
 use tenon_executor::index::ComputedKeys;
+use tenon_executor::scan::SegmentTable;
 use tenon_storage::numeric::compare_key;
 use tenon_storage::{ExpressionIndex, KeyValues, Subject, TableDefinition, TableVersion};
 
@@ -154,16 +159,26 @@ impl Key {
     }
 }
 
-/// Gives all indexes of a table whose keys are computed what computes them, where nobody has yet. Those that cannot be planned are
-/// not searched.
-pub(super) fn install_all(binder: &Binder, definition: &TableDefinition) {
-    for index in &definition.expression_indexes {
-        if index.computed.get().is_none()
-            && let Ok(computed) = computed(binder, definition, index)
+/// Lets the scans of a plan search indexes whose keys are computed: gives them what computes these, where nobody has yet. Those that
+/// cannot be planned are not searched.
+pub(super) fn let_search(session: &Session, plan: &LogicalPlan) -> Result<()> {
+    let searched = plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Ok(provider) = source_as_provider(&scan.source)
+            && let Some(table) = provider.downcast_ref::<SegmentTable>()
         {
-            index.computed.set(Arc::new(computed));
+            let definition = table.table().definition();
+            for index in &definition.expression_indexes {
+                if index.computed.get().is_none()
+                    && let Ok(computed) = computed(&session.binder(), definition, index)
+                {
+                    index.computed.set(Arc::new(computed));
+                }
+            }
         }
-    }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    searched.map(drop).map_err(|error| from_datafusion(&error))
 }
 
 fn computed(binder: &Binder, definition: &TableDefinition, index: &ExpressionIndex) -> Result<ComputedKeys> {
