@@ -43,6 +43,8 @@ pub struct OffloadExec {
     copied: Option<Arc<Copied>>,
     /// Where only the first rows of an order are wanted: others may be missing.
     top: Option<Top>,
+    /// Whether the session asks that the device runs it: no short plan takes its place.
+    is_asked_for: bool,
     compiled: Compilation,
     found: PerExecution<MadeOnce<Option<Found>>>,
     device: PerExecution<Timed>,
@@ -138,6 +140,7 @@ impl OffloadExec {
             input,
             copied: None,
             top: None,
+            is_asked_for: false,
             compiled: Compilation::default(),
             found: PerExecution::default(),
             device: PerExecution::default(),
@@ -157,6 +160,7 @@ impl OffloadExec {
                 made: OnceLock::new(),
             })),
             top: self.top.clone(),
+            is_asked_for: self.is_asked_for,
             compiled: Compilation(Arc::clone(&self.compiled.0)),
             ..Self::new(Arc::clone(self.input()))
         }
@@ -165,6 +169,15 @@ impl OffloadExec {
     /// The same, of which a sort above takes these.
     pub fn with_top(self, top: Top) -> Self {
         Self { top: Some(top), ..self }
+    }
+
+    /// The same, where the session may ask that the device runs it.
+    pub fn asked_for(self, is_asked_for: bool) -> Self {
+        Self { is_asked_for, ..self }
+    }
+
+    pub fn is_asked_for(&self) -> bool {
+        self.is_asked_for
     }
 
     /// What runs, or ran, on the CPU; before that what it is a copy of.

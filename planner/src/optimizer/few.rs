@@ -40,6 +40,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use tenon_executor::aggregate::GroupExec;
 use tenon_executor::index::is_worth_lookups;
+use tenon_executor::pipeline::OffloadExec;
 use tenon_executor::scan::{First, ScanExec};
 use tenon_storage::{DatabaseState, TableVersion};
 
@@ -111,6 +112,7 @@ fn are_known(plan: &Arc<dyn ExecutionPlan>, depth: usize, expressions: &mut usiz
                 || plan.is::<CooperativeExec>()
                 || plan.is::<RepartitionExec>()
                 || plan.is::<PiecesExec>()
+                || plan.downcast_ref::<OffloadExec>().is_some_and(|node| !node.is_asked_for())
                 || is_one_group(plan)
                 || (plan.is::<PlaceholderRowExec>() && plan.schema().fields().is_empty())
                 || plan.is::<EmptyExec>()

@@ -33,7 +33,11 @@ pub fn place(plan: Arc<dyn ExecutionPlan>, options: &JoinOptions) -> Result<Arc<
     match options.device != DeviceChoice::Cpu && there() {
         true => {
             reside(&plan);
-            placed(plan, Above::default())
+            let above = Above {
+                asks_for_device: options.device == DeviceChoice::Gpu,
+                ..Above::default()
+            };
+            placed(plan, above)
         }
         false => Ok(plan),
     }
@@ -56,6 +60,8 @@ struct Above {
     chained: bool,
     /// Takes each partition's rows together with those of another input's.
     paired: bool,
+    /// The session does.
+    asks_for_device: bool,
 }
 
 fn placed(plan: Arc<dyn ExecutionPlan>, above: Above) -> Result<Arc<dyn ExecutionPlan>> {
@@ -68,7 +74,9 @@ fn placed(plan: Arc<dyn ExecutionPlan>, above: Above) -> Result<Arc<dyn Executio
         within: is_join || above.within && hands_on(&plan),
         chained: is_chained || above.chained && chain(&plan).len() > 1,
         paired: !is_join && !is_union && plan.children().len() > 1 || above.paired && !repartitions(&plan),
+        ..above
     };
+    let offloaded = |plan| OffloadExec::new(plan).asked_for(above.asks_for_device);
     let children = plan.children().into_iter().cloned();
     let new = children.map(|child| placed(child, below)).collect::<Result<Vec<_>>>()?;
     let changed = new.iter().zip(plan.children()).any(|(new, old)| !Arc::ptr_eq(new, old));
@@ -81,21 +89,21 @@ fn placed(plan: Arc<dyn ExecutionPlan>, above: Above) -> Result<Arc<dyn Executio
         && has_rows_of_fragments(sort.input())
         && (is_free(sort.input()) || !above.paired && has_rows_of_windows(sort.input()))
     {
-        let top = OffloadExec::new(Arc::clone(sort.input())).with_top(Top::new(sort.expr().first(), rows));
+        let top = offloaded(Arc::clone(sort.input())).with_top(Top::new(sort.expr().first(), rows));
         plan = plan.replace_children(
             vec![Arc::new(top)],
             ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
         )?;
     }
     if is_chained && !above.chained {
-        return Ok(Arc::new(OffloadExec::new(plan)));
+        return Ok(Arc::new(offloaded(plan)));
     }
     let is_filter = plan.downcast_ref::<FilterExec>().is_some() && has_rows_of_fragments(&plan);
     let takes_rows = (is_group || (is_join || is_filter) && !above.within) && is_free(&plan);
     // These come in their order, which what is above may rely on, as on which of them are in one partition.
     let takes_steps = are_steps && plan.output_ordering().is_none();
     match takes_rows || (is_window || takes_steps) && !above.paired {
-        true => Ok(Arc::new(OffloadExec::new(plan))),
+        true => Ok(Arc::new(offloaded(plan))),
         false => Ok(plan),
     }
 }
