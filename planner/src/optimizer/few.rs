@@ -134,19 +134,20 @@ fn are_known(plan: &Arc<dyn ExecutionPlan>, depth: usize, expressions: &mut usiz
         short = short && is_short(expr, &schema, of_scan, expressions)?;
         Ok(TreeNodeRecursion::Continue)
     };
-    match plan.downcast_ref::<ScanExec>() {
+    if let Some(scan) = plan.downcast_ref::<ScanExec>() {
         // As they were given: over the table's columns.
-        Some(scan) => scan.given().iter().try_for_each(|expr| look(expr).map(drop))?,
+        scan.given().iter().try_for_each(|expr| look(expr).map(drop))?;
+    } else if let Some(sort) = plan.downcast_ref::<SortExec>() {
+        // What it tells the scan below is not evaluated.
+        let mut keys = sort.expr().iter();
+        keys.try_for_each(|key| look(&key.expr).map(drop))?;
+    } else if let Some(group) = plan.downcast_ref::<GroupExec>() {
+        let arguments = group.spec().aggregates.iter().flat_map(|one| one.expressions());
+        let filters = group.spec().filters.iter().flatten().cloned();
+        arguments.chain(filters).try_for_each(|expr| look(&expr).map(drop))?;
+    } else if !plan.is::<RepartitionExec>() && !plan.is::<DataSourceExec>() {
         // Where rows go is not asked.
-        None if plan.is::<RepartitionExec>() || plan.is::<DataSourceExec>() => {}
-        None => match plan.downcast_ref::<GroupExec>() {
-            Some(group) => {
-                let arguments = group.spec().aggregates.iter().flat_map(|one| one.expressions());
-                let filters = group.spec().filters.iter().flatten().cloned();
-                arguments.chain(filters).try_for_each(|expr| look(&expr).map(drop))?;
-            }
-            None => plan.apply_expressions(&mut look).map(drop)?,
-        },
+        plan.apply_expressions(&mut look).map(drop)?;
     }
     if !short {
         return Ok(false);
