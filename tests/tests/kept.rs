@@ -36,7 +36,7 @@ async fn fill(client: &Client) -> Result<()> {
             "CREATE TABLE {name} (k int PRIMARY KEY, g bigint, v text, f double precision, n numeric(10,2), d date, s smallint);
              INSERT INTO {name} SELECT g, CASE WHEN g % 5 > 0 THEN g % 7 END, 'v' || g % 11, g / 4.0, g / 8.0,
              date '2024-01-01' + g % 9, g % 3 FROM generate_series(1, {rows}) AS g;
-             CREATE SEQUENCE {name}_s"
+             CREATE INDEX ON {name} (g, k); CREATE INDEX ON {name} (v); CREATE SEQUENCE {name}_s"
         );
         client.batch_execute(&sql).await?;
     }
@@ -66,7 +66,34 @@ fn condition(random: &mut StdRng) -> String {
     }
 }
 
+/// A query of two tables, or one that groups rows.
+fn wide_query(random: &mut StdRng) -> String {
+    let mut table = || TABLES[random.random_range(0..TABLES.len())].0;
+    let (one, other) = (table(), table());
+    let some = format!("(SELECT * FROM {one} WHERE {})", condition(random));
+    let limit = ["", " LIMIT 4"][random.random_range(0..2)];
+    match random.random_range(0..12) {
+        0..3 => {
+            let kind = ["JOIN", "LEFT JOIN", "RIGHT JOIN"][random.random_range(0..3)];
+            let narrowed = ["", " AND b.n > 1", " AND upper(b.v) < 'V5'"][random.random_range(0..3)];
+            format!("SELECT a.k, b.v, b.k, a.g FROM {some} a {kind} {other} b ON b.k = a.g{narrowed}")
+        }
+        3 => format!("SELECT b.k, a.k FROM {some} a JOIN {other} b ON b.g = a.k ORDER BY b.k, a.k{limit}"),
+        4 => format!("SELECT a.k, b.k FROM {some} a JOIN {other} b ON b.k = a.g ORDER BY a.k DESC, b.k{limit}"),
+        5 => format!("SELECT a.k FROM {some} a WHERE EXISTS (SELECT 1 FROM {other} b WHERE b.k = a.g AND b.s > 0)"),
+        6 => format!("SELECT k FROM {some} a WHERE g NOT IN (SELECT k FROM {other} WHERE k < 4)"),
+        7 => format!("SELECT g, count(*), max(v), sum(n) FROM {some} a GROUP BY g"),
+        8 => format!("SELECT DISTINCT v, s FROM {some} a ORDER BY v, s{limit}"),
+        9 => format!("SELECT count(*), min(b.v) FROM {some} a JOIN {other} b ON b.k = a.g"),
+        10 => format!("SELECT k, v || '!' FROM {one} WHERE v LIKE 'v1%' AND lower(v) <> 'v10' ORDER BY v, k{limit}"),
+        _ => format!("SELECT k, g FROM {one} WHERE g > 2 ORDER BY g, k{limit}"),
+    }
+}
+
 fn query(random: &mut StdRng) -> String {
+    if random.random_bool(0.4) {
+        return wide_query(random);
+    }
     let columns = [
         "*",
         "k",
@@ -150,7 +177,7 @@ async fn texts(clients: usize) -> Result<()> {
             let found = answer(client, sql).await;
             ensure!(found == expected, "{sql}\nfound {found:?}\nexpected {expected:?}");
         }
-        if random.random_bool(0.1) {
+        if random.random_bool(0.25) {
             change(&fresh, &mut random).await?;
         }
     }
@@ -161,10 +188,11 @@ async fn texts(clients: usize) -> Result<()> {
 async fn change(client: &Client, random: &mut StdRng) -> Result<()> {
     let (table, _) = TABLES[random.random_range(0..TABLES.len())];
     let number: i32 = random.random_range(-2..45);
-    let sql = match random.random_range(0..6) {
-        0 => format!("INSERT INTO {table} (k, g) VALUES ({number}, 1) ON CONFLICT DO NOTHING"),
+    let sql = match random.random_range(0..10) {
+        0 | 6 | 7 => format!("INSERT INTO {table} (k, g) VALUES ({number}, 1) ON CONFLICT DO NOTHING"),
         1 => format!("DELETE FROM {table} WHERE k = {number}"),
-        2 => format!("UPDATE {table} SET g = g + 1, v = 'v1' WHERE k < {number}"),
+        8 => format!("UPDATE {table} SET g = k % 50, v = 'V' || k % 13 WHERE k % 60 = {number}"),
+        2 | 9 => format!("UPDATE {table} SET g = g + 1, v = 'v1' WHERE k < {number}"),
         3 => format!("ALTER TABLE {table} ALTER COLUMN s TYPE int"),
         4 => format!(
             "ALTER TABLE {table} ALTER COLUMN g TYPE {}",

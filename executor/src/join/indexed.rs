@@ -18,7 +18,8 @@ use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{JoinSide, JoinType, Result, Statistics, internal_err};
 use datafusion::execution::TaskContext;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation, UnboundedMemoryPool};
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExprRef};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
@@ -29,13 +30,13 @@ use datafusion::physical_plan::{
     SendableRecordBatchStream, StatisticsArgs,
 };
 use futures::TryStreamExt;
-use tenon_storage::Segment;
+use tenon_storage::{Segment, TableVersion};
 
 use super::choice::Choice;
 use super::path::Operator;
 use crate::explain::Chosen;
 use crate::gather::{concat, pick};
-use crate::index::IndexReader;
+use crate::index::{Declared, IndexData, IndexReader};
 use crate::keys::all_valid;
 use crate::scan::{ScanExec, Selector, take_column};
 
@@ -106,7 +107,8 @@ enum Emits {
 pub struct IndexJoinExec {
     outer: Arc<dyn ExecutionPlan>,
     inner: Arc<ScanExec>,
-    reader: Arc<IndexReader>,
+    /// None where the scan's table is without rows, too.
+    reader: Option<Arc<IndexReader>>,
     spec: Arc<IndexJoinSpec>,
     /// Rows that the planner expects.
     estimate: Option<usize>,
@@ -121,7 +123,7 @@ impl IndexJoinExec {
     pub fn new(
         outer: Arc<dyn ExecutionPlan>,
         inner: Arc<ScanExec>,
-        reader: Arc<IndexReader>,
+        reader: Option<Arc<IndexReader>>,
         spec: Arc<IndexJoinSpec>,
         schema: SchemaRef,
     ) -> Self {
@@ -157,11 +159,88 @@ impl IndexJoinExec {
 
     /// The same join over another outer side.
     pub fn with_outer(&self, outer: Arc<dyn ExecutionPlan>) -> Self {
-        let (inner, reader) = (Arc::clone(&self.inner), Arc::clone(&self.reader));
+        self.over(outer, Arc::clone(&self.inner), self.reader.clone())
+    }
+
+    fn over(&self, outer: Arc<dyn ExecutionPlan>, inner: Arc<ScanExec>, reader: Option<Arc<IndexReader>>) -> Self {
         let mut own = Self::new(outer, inner, reader, Arc::clone(&self.spec), self.schema());
         own.estimate = self.estimate;
         own.choice = self.choice.clone();
         own
+    }
+
+    /// The same join with another scan of its inner table, of another version of it if `reader` is over that; a detached scan has
+    /// none.
+    pub fn with_inner(&self, inner: ScanExec, reader: Option<Arc<IndexReader>>) -> Self {
+        self.over(Arc::clone(&self.outer), Arc::new(inner), reader)
+    }
+
+    /// The join's index over a version of its inner table; None where there is none, or it is to be asked for anew whether it is
+    /// worth it.
+    pub fn reader_of(&self, table: &TableVersion) -> Option<Arc<IndexReader>> {
+        let mut indexes = table.definition().all_indexes();
+        let index = Declared::from(indexes.find(|index| index.name == self.spec.index)?);
+        let rows = usize::try_from(table.rows()).unwrap_or(usize::MAX);
+        let ready = IndexData::ready(table, &index);
+        let made = || IndexData::reader_for(table, &index, rows, self.inner.lookup_budget()?).ok()?;
+        ready.or_else(made)
+    }
+
+    /// Whether each outer row is looked up by columns of the outer side alone.
+    pub fn is_plain(&self) -> bool {
+        let IndexJoinSpec {
+            lookup,
+            also_equal,
+            filter,
+            ..
+        } = self.spec.as_ref();
+        let mut keys = lookup.equal.iter().chain(also_equal.iter().map(|(expr, _)| expr));
+        lookup.low.is_none() && lookup.high.is_none() && filter.is_none() && keys.all(|key| key.is::<Column>())
+    }
+
+    /// The rows that a batch of the outer side gives, with this scan and this index in the place of the join's; None where it has
+    /// more than so many pairs.
+    pub fn join_few(
+        &self,
+        outer: RecordBatch,
+        inner: ScanExec,
+        reader: Arc<IndexReader>,
+        pairs_max: usize,
+    ) -> Result<Option<RecordBatch>> {
+        Operator::Inlj.count(false);
+        let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        let metrics = ExecutionPlanMetricsSet::new();
+        let mut running = self.running(Arc::new(inner), reader, &pool, (&metrics, 0));
+        running.pairs_max = pairs_max;
+        running.enter(outer)?;
+        let joined = running.next_piece();
+        // Some are left, or the lookup was broken off.
+        match running.has_too_many || running.current.is_some() {
+            true => Ok(None),
+            false => joined,
+        }
+    }
+
+    fn running(
+        &self,
+        inner: Arc<ScanExec>,
+        reader: Arc<IndexReader>,
+        pool: &Arc<dyn MemoryPool>,
+        (metrics, partition): (&ExecutionPlanMetricsSet, usize),
+    ) -> Running {
+        Running {
+            selector: Selector::new(Arc::clone(inner.filters()), vec![]),
+            inner,
+            reader,
+            spec: Arc::clone(&self.spec),
+            schema: self.schema(),
+            current: None,
+            reservation: MemoryConsumer::new("index join").register(pool),
+            pairs_max: usize::MAX,
+            has_too_many: false,
+            metrics: BaselineMetrics::new(metrics, partition),
+            found: MetricBuilder::new(metrics).counter("rows_looked_up", partition),
+        }
     }
 
     pub fn outer(&self) -> &Arc<dyn ExecutionPlan> {
@@ -237,17 +316,11 @@ impl ExecutionPlan for IndexJoinExec {
         if partition == 0 {
             Operator::Inlj.count(false);
         }
-        let running = Running {
-            selector: Selector::new(Arc::clone(self.inner.filters()), vec![]),
-            inner: Arc::clone(&self.inner),
-            reader: Arc::clone(&self.reader),
-            spec: Arc::clone(&self.spec),
-            schema: self.schema(),
-            current: None,
-            reservation: MemoryConsumer::new("index join").register(context.memory_pool()),
-            metrics: BaselineMetrics::new(&self.metrics, partition),
-            found: MetricBuilder::new(&self.metrics).counter("rows_looked_up", partition),
+        let Some(reader) = &self.reader else {
+            return internal_err!("an index join runs without its index");
         };
+        let (inner, reader) = (Arc::clone(&self.inner), Arc::clone(reader));
+        let running = self.running(inner, reader, context.memory_pool(), (&self.metrics, partition));
         let input = self.outer.execute(partition, context)?;
         let stream = futures::stream::try_unfold((running, input), |(mut running, mut input)| async move {
             loop {
@@ -317,6 +390,9 @@ struct Running {
     schema: SchemaRef,
     current: Option<Outer>,
     reservation: MemoryReservation,
+    /// Where more pairs than so many are found, that is an error.
+    pairs_max: usize,
+    has_too_many: bool,
     metrics: BaselineMetrics,
     /// Rows that the index has given.
     found: Count,
@@ -388,8 +464,13 @@ impl Running {
             outer.next = outer.batch.num_rows().min(from + together);
             looked_up += outer.next - from;
             let probes: Vec<ArrayRef> = outer.equal.iter().map(|v| v.slice(from, outer.next - from)).collect();
-            let reservation = &mut self.reservation;
+            let (reservation, pairs_max, has_too_many) =
+                (&mut self.reservation, self.pairs_max, &mut self.has_too_many);
             self.reader.equal_rows(&probes, |number, segment, inner| {
+                if pairs.len() >= pairs_max {
+                    *has_too_many = true;
+                    return internal_err!("an index finds more rows than are wanted");
+                }
                 if pairs.len() == reserved {
                     reserved = (2 * reserved).max(PAIRS_MAX / 4);
                     reservation.try_resize(reserved * PAIR_BYTES)?;

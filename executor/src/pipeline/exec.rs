@@ -248,6 +248,7 @@ impl ExecutionPlan for OffloadExec {
         Ok(Arc::new(Self {
             copied: copied.map(Arc::new),
             top: self.top.clone(),
+            is_asked_for: self.is_asked_for,
             ..Self::new(input)
         }))
     }

@@ -4,7 +4,7 @@ use super::expressions::{comes_to_all, with_exprs_changed};
 use super::{parameters, top_filters};
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::common::{Result, ScalarValue, exec_err, internal_err};
 use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::physical_planning_context::ScalarSubqueryResults;
 use datafusion::physical_expr::PhysicalExpr;
@@ -14,6 +14,7 @@ use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use datafusion::prelude::SessionConfig;
 use std::collections::HashMap;
 use std::sync::Arc;
+use tenon_executor::join::IndexJoinExec;
 use tenon_executor::node::ExecutorNode;
 use tenon_executor::options::JoinOptions;
 use tenon_executor::pipeline::OffloadExec;
@@ -99,31 +100,52 @@ pub(crate) fn current<'s>(state: &'s DatabaseState, scan: &ScanExec) -> Result<&
     }
 }
 
-/// A plan with its scans changed.
+/// A plan with its scans changed, and its joins that look up the rows of one.
 fn with_scans(
     plan: &Arc<dyn ExecutionPlan>,
     change: impl Fn(&ScanExec) -> Result<ScanExec>,
+    change_join: impl Fn(&IndexJoinExec) -> Result<IndexJoinExec>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let changed = Arc::clone(plan).transform_up(|node| match node.downcast_ref::<ScanExec>() {
-        Some(scan) => Ok(Transformed::yes(Arc::new(change(scan)?) as Arc<dyn ExecutionPlan>)),
-        None => Ok(Transformed::no(node)),
+    let changed = Arc::clone(plan).transform_up(|node| {
+        let changed: Arc<dyn ExecutionPlan> = if let Some(scan) = node.downcast_ref::<ScanExec>() {
+            Arc::new(change(scan)?)
+        } else if let Some(join) = node.downcast_ref::<IndexJoinExec>() {
+            Arc::new(change_join(join)?)
+        } else {
+            return Ok(Transformed::no(node));
+        };
+        Ok(Transformed::yes(changed))
     });
     changed.data()
 }
 
 /// A plan without the versions of tables that it was made for, to be run over others ([`moved`]).
 pub(crate) fn detached(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    with_scans(plan, |scan| Ok(scan.detached()))
+    with_scans(
+        plan,
+        |scan| Ok(scan.detached()),
+        |join| Ok(join.with_inner(join.inner().detached(), None)),
+    )
 }
 
 /// The same plan over a state's tables.
 pub(crate) fn moved(plan: &Arc<dyn ExecutionPlan>, state: &DatabaseState) -> Result<Arc<dyn ExecutionPlan>> {
-    with_scans(plan, |scan| scan.of_version(current(state, scan)?, Ok))
+    let of_state = |scan: &ScanExec| scan.of_version(current(state, scan)?, Ok);
+    let moved = with_scans(plan, of_state, |join| {
+        let reader = join.reader_of(current(state, join.inner())?);
+        match reader {
+            Some(reader) => Ok(join.with_inner(of_state(join.inner())?, Some(reader))),
+            None => exec_err!("the index {} of a kept plan is gone", join.spec().index),
+        }
+    });
+    // Copies of sorts have filters of their own.
+    top_filters::place(moved?)
 }
 
-/// The scans of a plan.
+/// The scans of a plan, those whose rows joins look up among them.
 pub(crate) fn scans<'p>(plan: &'p Arc<dyn ExecutionPlan>, found: &mut Vec<&'p ScanExec>) {
     found.extend(plan.downcast_ref::<ScanExec>());
+    found.extend(plan.downcast_ref::<IndexJoinExec>().map(|join| join.inner().as_ref()));
     plan.children().into_iter().for_each(|child| scans(child, found));
 }
 

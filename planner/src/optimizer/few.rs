@@ -40,6 +40,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use tenon_executor::aggregate::GroupExec;
 use tenon_executor::index::is_worth_lookups;
+use tenon_executor::join::{IndexJoinExec, JoinExec};
 use tenon_executor::pipeline::OffloadExec;
 use tenon_executor::scan::{First, ScanExec};
 use tenon_storage::{DatabaseState, TableVersion};
@@ -48,6 +49,8 @@ use tenon_storage::{DatabaseState, TableVersion};
 const ROWS_MAX: usize = 4096;
 /// The same where it changes the case of texts, which may be long, to compare them.
 const FOLDED_ROWS_MAX: usize = 64;
+/// Rows that are looked up for a join.
+const LOOKUPS_MAX: usize = 256;
 /// Nodes above each other.
 const DEPTH_MAX: usize = 8;
 /// Expressions of a plan, with their parts.
@@ -98,26 +101,16 @@ fn are_known(plan: &Arc<dyn ExecutionPlan>, depth: usize, expressions: &mut usiz
     if depth == 0 {
         return Ok(false);
     }
-    let known = match plan.downcast_ref::<ScanExec>() {
-        Some(scan) => scan.runtime().is_empty(),
-        None => {
-            plan.is::<ProjectionExec>()
-                || plan.is::<FilterExec>()
-                || plan.is::<GlobalLimitExec>()
-                || plan.is::<LocalLimitExec>()
-                || plan.is::<CoalescePartitionsExec>()
-                || plan.is::<SortExec>()
-                || plan.is::<SortPreservingMergeExec>()
-                // They hand on the rows of their input.
-                || plan.is::<CooperativeExec>()
-                || plan.is::<RepartitionExec>()
-                || plan.is::<PiecesExec>()
-                || plan.downcast_ref::<OffloadExec>().is_some_and(|node| !node.is_asked_for())
-                || is_one_group(plan)
-                || (plan.is::<PlaceholderRowExec>() && plan.schema().fields().is_empty())
-                || plan.is::<EmptyExec>()
-                || plan.is::<DataSourceExec>()
-        }
+    let known = match plan.downcast_ref::<GroupExec>() {
+        Some(_) => is_one_group(plan),
+        None => match (plan.downcast_ref::<ScanExec>(), plan.downcast_ref::<IndexJoinExec>()) {
+            (Some(scan), _) => scan.runtime().is_empty(),
+            (_, Some(join)) => join.is_plain() && join.inner().runtime().is_empty(),
+            _ if plan.is::<JoinExec>() => false,
+            _ => plan
+                .downcast_ref::<OffloadExec>()
+                .map_or_else(|| is_movable_node(plan), |node| !node.is_asked_for()),
+        },
     };
     // An empty plan may have several partitions, each with its rows.
     let whole = !plan.is::<PlaceholderRowExec>() || plan.properties().partitioning.partition_count() == 1;
@@ -137,6 +130,11 @@ fn are_known(plan: &Arc<dyn ExecutionPlan>, depth: usize, expressions: &mut usiz
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
         // As they were given: over the table's columns.
         scan.given().iter().try_for_each(|expr| look(expr).map(drop))?;
+    } else if let Some(join) = plan.downcast_ref::<IndexJoinExec>() {
+        let inner = join.inner();
+        for condition in inner.given() {
+            short = short && is_short(condition, inner.full_schema(), true, expressions)?;
+        }
     } else if let Some(sort) = plan.downcast_ref::<SortExec>() {
         // What it tells the scan below is not evaluated.
         let mut keys = sort.expr().iter();
@@ -158,6 +156,29 @@ fn are_known(plan: &Arc<dyn ExecutionPlan>, depth: usize, expressions: &mut usiz
         }
     }
     Ok(true)
+}
+
+/// Whether a node does the same over other versions of the tables below it, wherever their statistics have changed.
+pub(crate) fn is_movable_node(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<ScanExec>()
+        || plan.is::<ProjectionExec>()
+        || plan.is::<FilterExec>()
+        || plan.is::<GlobalLimitExec>()
+        || plan.is::<LocalLimitExec>()
+        || plan.is::<CoalescePartitionsExec>()
+        || plan.is::<SortExec>()
+        || plan.is::<SortPreservingMergeExec>()
+        // They hand on the rows of their input.
+        || plan.is::<CooperativeExec>()
+        || plan.is::<RepartitionExec>()
+        || plan.is::<PiecesExec>()
+        || plan.is::<GroupExec>()
+        || plan.is::<JoinExec>()
+        || plan.is::<IndexJoinExec>()
+        || plan.is::<OffloadExec>()
+        || (plan.is::<PlaceholderRowExec>() && plan.schema().fields().is_empty())
+        || plan.is::<EmptyExec>()
+        || plan.is::<DataSourceExec>()
 }
 
 /// Whether a plan aggregates all rows by functions that keep none of them.
@@ -294,6 +315,9 @@ fn evaluate(plan: &Arc<dyn ExecutionPlan>, given: Given<'_>) -> Result<Option<Ve
         let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
         return Ok((rows.num_rows() <= ROWS_MAX).then_some(vec![rows.project(&columns)?]));
     }
+    if let Some(join) = plan.downcast_ref::<IndexJoinExec>() {
+        return look_up(join, given);
+    }
     let [input] = plan.children()[..] else {
         return Ok(plan.is::<EmptyExec>().then(Vec::new));
     };
@@ -346,6 +370,27 @@ fn as_given<'a>(scan: &'a ScanExec, table: &Arc<TableVersion>, given: Given<'_>)
         None if given.values.is_some() && !scan.given().is_empty() => Cow::Owned(scan.with_filters_changed(valued)?),
         None => Cow::Borrowed(scan),
     })
+}
+
+/// The rows of a join that looks up those of its outer side.
+fn look_up(join: &IndexJoinExec, given: Given<'_>) -> Result<Option<Vec<RecordBatch>>> {
+    let Some(outer) = evaluate(join.outer(), given)? else {
+        return Ok(None);
+    };
+    let table = table(join.inner(), given)?;
+    let rows: usize = outer.iter().map(RecordBatch::num_rows).sum();
+    let reader = match rows <= LOOKUPS_MAX {
+        true => join.reader_of(table),
+        false => None,
+    };
+    let Some(reader) = reader else {
+        return Ok(None);
+    };
+    let outer = concat_batches(&join.outer().schema(), &outer)?;
+    let inner = as_given(join.inner(), table, given)?.into_owned();
+    let pairs_max = rows_max(&inner);
+    let joined = join.join_few(outer, inner, reader, pairs_max)?;
+    Ok(joined.map(|rows| vec![rows]))
 }
 
 /// The rows of the scan below a sort that keeps its first rows, or as many of them as an index has to give for that.

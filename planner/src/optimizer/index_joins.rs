@@ -155,7 +155,13 @@ impl Join<'_> {
             output,
         };
         let inner = Arc::new(scan.clone());
-        let join = IndexJoinExec::new(Arc::clone(outer), inner, index.reader, Arc::new(spec), Arc::new(schema));
+        let join = IndexJoinExec::new(
+            Arc::clone(outer),
+            inner,
+            Some(index.reader),
+            Arc::new(spec),
+            Arc::new(schema),
+        );
         Ok(Some(Arc::new(join.with_choice(choice))))
     }
 

@@ -210,11 +210,7 @@ impl PlanCache {
             return;
         }
         let few = few::is_candidate(plan);
-        let movable = if few {
-            Movable::of(plan, keeper.basis.scans)
-        } else {
-            None
-        };
+        let movable = Movable::of(plan, keeper.basis.scans);
         let reads = !keeper.basis.tables.is_empty();
         let plan = if keeper.versions || !reads {
             fresh(plan, None).ok()

@@ -1,13 +1,17 @@
 //! Plans that are run over other versions of their tables than they were made for.
 //!
 //! What a version of a table tells goes into a plan in many ways: constants in the place of aggregates, empty inputs left
-//! out, sorts that are not needed, the choice of joins. So only plans of which all that is known are moved: those whose nodes
-//! `optimizer/few.rs` knows, in which every table that the query reads is still read, and whose scans have ordered columns
-//! where they had some when the plan was made. Indexes are chosen anew whenever a plan is moved.
+//! out, sorts that are not needed, the choice of joins. So only plans of which all that is known are moved: those of nodes
+//! that do the same over any rows (`optimizer/few.rs`), in which every table that the query reads is still read, whose scans
+//! have ordered columns where they had some when the plan was made, and whose joins find the indexes that they look rows up in.
+//! Indexes of scans are chosen anew whenever a plan is moved.
 
-use crate::optimizer::execution::{detached, scans};
+use crate::optimizer::execution::{current, detached, scans};
+use crate::optimizer::few::is_movable_node;
+use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
+use tenon_executor::join::IndexJoinExec;
 use tenon_executor::scan::ascends_like;
 use tenon_storage::{DatabaseState, TableDefinition};
 
@@ -20,6 +24,8 @@ const GROWTH: u64 = 4;
 pub(super) struct Movable {
     plan: Arc<dyn ExecutionPlan>,
     tables: Vec<Read>,
+    /// Its joins that look rows up in an index.
+    joins: Vec<Arc<dyn ExecutionPlan>>,
 }
 
 /// A table that the plan reads.
@@ -33,8 +39,11 @@ struct Read {
 }
 
 impl Movable {
-    /// A plan of nodes that `few` knows, of a query that reads tables `reads` times.
+    /// A plan of a query that reads tables `reads` times; None where it cannot be moved.
     pub fn of(plan: &Arc<dyn ExecutionPlan>, reads: usize) -> Option<Self> {
+        if !are_movable(plan) {
+            return None;
+        }
         let mut found = vec![];
         scans(plan, &mut found);
         if found.len() != reads {
@@ -47,7 +56,9 @@ impl Movable {
         });
         let tables = tables.collect();
         let plan = detached(plan).ok()?;
-        Some(Self { plan, tables })
+        let mut joins = vec![];
+        index_joins(&plan, &mut joins);
+        Some(Self { plan, tables, joins })
     }
 
     pub fn plan(&self) -> &Arc<dyn ExecutionPlan> {
@@ -63,8 +74,27 @@ impl Movable {
                     && is_alike(table.rows(), read.rows)
                     && ascends_like(table, &read.ascending)
             })
-        })
+        }) && self.joins.iter().all(|join| finds_index(join, state))
     }
+}
+
+fn are_movable(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    is_movable_node(plan) && !plan.is::<DataSourceExec>() && plan.children().into_iter().all(are_movable)
+}
+
+fn index_joins(plan: &Arc<dyn ExecutionPlan>, found: &mut Vec<Arc<dyn ExecutionPlan>>) {
+    if plan.is::<IndexJoinExec>() {
+        found.push(Arc::clone(plan));
+    }
+    plan.children().into_iter().for_each(|child| index_joins(child, found));
+}
+
+/// Whether the index that a join looks rows up in is there for a state's table, or soon made.
+fn finds_index(join: &Arc<dyn ExecutionPlan>, state: &DatabaseState) -> bool {
+    let Some(join) = join.downcast_ref::<IndexJoinExec>() else {
+        return false;
+    };
+    current(state, join.inner()).is_ok_and(|table| join.reader_of(table).is_some())
 }
 
 /// Whether tables of so many rows are planned alike.
