@@ -161,6 +161,8 @@ pub(super) async fn texts(clients: usize) -> Result<()> {
         if round % 90 == 0 {
             let kind = |_| (random.random_range(0..WRITES), random.random_range(0..TABLES.len()));
             kinds = (0..6).map(kind).collect();
+            // Deletes by key are few among the kinds.
+            kinds.extend((round % 270 == 0).then_some((10, 0)));
             for client in kept.iter().filter(|_| open.is_none()) {
                 let mode = ["auto", "force_generic_plan"][round / 90 % 2];
                 client.batch_execute(&format!("SET plan_cache_mode = {mode}")).await?;
