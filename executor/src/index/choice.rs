@@ -38,6 +38,11 @@ pub fn rows_worth(scanned_rows: usize) -> usize {
     }
 }
 
+/// How many rows read one after the other cost as much as finding so many by an index.
+pub fn scanned_rows_for(found: usize) -> usize {
+    found.saturating_mul(ROW_COST)
+}
+
 /// A scan's use of an index.
 #[derive(Debug)]
 pub struct IndexScan {

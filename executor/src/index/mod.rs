@@ -21,7 +21,9 @@ pub(crate) mod testing;
 mod tests;
 
 pub(crate) use choice::Searches;
-pub use choice::{IndexScan, JoinIndex, choose, for_join, is_worth_lookups, rows_of_key, rows_worth, semi_join};
+pub use choice::{
+    IndexScan, JoinIndex, choose, for_join, is_worth_lookups, rows_of_key, rows_worth, scanned_rows_for, semi_join,
+};
 pub use computed::ComputedKeys;
 pub use data::IndexData;
 pub use declared::Declared;

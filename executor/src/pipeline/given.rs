@@ -210,7 +210,7 @@ fn is_apart(plan: &Arc<dyn ExecutionPlan>) -> bool {
 
 /// Rows of the tables that a plan reads.
 pub fn scanned_rows(plan: &Arc<dyn ExecutionPlan>) -> u64 {
-    let own = plan.downcast_ref::<ScanExec>().map_or(0, |scan| scan.table().rows());
+    let own = plan.downcast_ref::<ScanExec>().map_or(0, ScanExec::rows_worth);
     own + plan.children().into_iter().map(scanned_rows).sum::<u64>()
 }
 

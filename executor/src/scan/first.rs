@@ -9,12 +9,17 @@ use datafusion::common::{Result, ScalarValue};
 
 use super::exec::ScanExec;
 use super::selection::Selector;
-use crate::index::{Constraint, Declared, InOrder, IndexData, IndexReader, KeyRange, Searches, rows_worth};
+use crate::index::{
+    Constraint, Declared, InOrder, IndexData, IndexReader, KeyRange, Searches, rows_worth, scanned_rows_for,
+};
 
 /// Rows looked at before it is asked whether they are enough, at least.
 pub(super) const STEP: usize = 32;
 /// Where another index finds at most so many times what is wanted, those are read and sorted.
 const FOUND_MAX: usize = 4;
+
+/// How often so many rows are looked at as are wanted, where nothing is known.
+const STEPS_EXPECTED: usize = 4;
 
 /// What a sort that keeps its first rows wants of a scan.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +67,18 @@ impl ScanExec {
             rows: top.rows,
         };
         Some((first, index.name.to_owned()))
+    }
+
+    /// Rows that the CPU reads one after the other in the time that it takes for the rows that it looks at.
+    pub fn rows_worth(&self) -> u64 {
+        let rows = self.table.rows();
+        let found = match (self.first_by_index(), &self.index, &self.addressed) {
+            (Some((first, _)), _, _) => STEPS_EXPECTED * first.rows.max(STEP),
+            (_, Some(index), _) => index.rows,
+            (_, _, Some(addressed)) => addressed.len(),
+            _ => return rows,
+        };
+        rows.min(scanned_rows_for(found) as u64)
     }
 
     fn searches(&self) -> Searches<'_> {
