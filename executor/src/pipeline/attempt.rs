@@ -15,7 +15,7 @@ use super::compiled::{Compiled, ReservedBatch};
 use super::cost::Work;
 use super::counted::{NodeRan, address};
 use super::fragment::Source;
-use super::given::{self, scanned_rows};
+use super::given;
 use super::kept::{Again, Kept};
 use super::passes::Stage;
 use super::prepare::in_background;
@@ -103,6 +103,12 @@ pub async fn rows(
     Ok(found)
 }
 
+/// Rows whose reading takes the CPU as long as what its scans look at.
+fn rows_worth(plan: &Arc<dyn ExecutionPlan>) -> u64 {
+    let own = plan.downcast_ref::<ScanExec>().map_or(0, ScanExec::rows_worth);
+    own + plan.children().into_iter().map(rows_worth).sum::<u64>()
+}
+
 async fn try_run(
     plan: &Arc<dyn ExecutionPlan>,
     top: Option<&Top>,
@@ -129,7 +135,7 @@ async fn try_run(
     let wished = options.device == DeviceChoice::Gpu;
     let (machine, cores) = (CostParameters::current(), context.session_config().target_partitions());
     let rows = Work {
-        rows: scanned_rows(plan),
+        rows: rows_worth(plan),
         ..Work::default()
     };
     if !wished && (simulated || !rows.pays(&machine, cores, false)) {

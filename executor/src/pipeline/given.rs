@@ -209,8 +209,8 @@ fn is_apart(plan: &Arc<dyn ExecutionPlan>) -> bool {
 }
 
 /// Rows of the tables that a plan reads.
-pub fn scanned_rows(plan: &Arc<dyn ExecutionPlan>) -> u64 {
-    let own = plan.downcast_ref::<ScanExec>().map_or(0, ScanExec::rows_worth);
+fn scanned_rows(plan: &Arc<dyn ExecutionPlan>) -> u64 {
+    let own = plan.downcast_ref::<ScanExec>().map_or(0, |scan| scan.table().rows());
     own + plan.children().into_iter().map(scanned_rows).sum::<u64>()
 }
 
