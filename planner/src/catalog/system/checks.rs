@@ -1,5 +1,6 @@
 //! CHECK constraints of tables, partitions and domains as `pg_constraint` and `pg_get_constraintdef` show them.
 
+use super::names::without_parentheses;
 use super::relations::{relations, schema_oid};
 use super::rights::is_accessible;
 use super::rows::{Row, row};
@@ -42,6 +43,18 @@ pub(super) fn of_relation(relation: &Relation) -> &[Check] {
     }
 }
 
+/// A condition's text, without parentheses around all of it.
+fn shown(binder: &Binder, condition: &str) -> String {
+    let mut text = shown_text(binder, condition);
+    loop {
+        let bare = without_parentheses(text.clone());
+        if bare == text {
+            return text;
+        }
+        text = bare;
+    }
+}
+
 fn all(binder: &Binder) -> Vec<Shown<'_>> {
     let of_tables = relations(binder).flat_map(|relation| {
         of_relation(relation).iter().enumerate().map(|(at, check)| Shown {
@@ -50,7 +63,7 @@ fn all(binder: &Binder) -> Vec<Shown<'_>> {
             schema: relation.schema_name(),
             table: relation.oid(),
             domain: 0,
-            condition: shown_text(binder, &check.condition),
+            condition: shown(binder, &check.condition),
             not_valid: check.not_valid,
             comment: check.comment.as_deref(),
         })
@@ -66,7 +79,7 @@ fn all(binder: &Binder) -> Vec<Shown<'_>> {
             schema: &of.schema_name,
             table: 0,
             domain: of.oid,
-            condition: shown_text(binder, condition),
+            condition: shown(binder, condition),
             not_valid: false,
             comment: None,
         })
