@@ -7,8 +7,8 @@ use super::rows::{Row, row};
 use super::shown_text::shown_text;
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::parse::parse_expression;
-use crate::pg::walk::Visit;
-use datafusion::sql::sqlparser::ast::{Expr, Visitor};
+use crate::pg::walk::{Visit, VisitMut};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, Visitor, VisitorMut};
 use std::ops::ControlFlow;
 use tenon_storage::{Check, Object, Relation, quote};
 
@@ -40,6 +40,30 @@ pub(super) fn of_relation(relation: &Relation) -> &[Check] {
         Relation::Table(table) => &table.definition().checks,
         Relation::Partition(partition) => &partition.checks,
         Relation::View(_) | Relation::Sequence(_) => &[],
+    }
+}
+
+/// The condition of a domain, with VALUE as a word.
+fn of_value(condition: &str) -> String {
+    struct Words;
+    impl VisitorMut for Words {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let Expr::Identifier(name) = expr
+                && fold(name) == "value"
+            {
+                *name = Ident::new("VALUE");
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    match parse_expression(condition) {
+        Ok(mut expr) => {
+            let _ = VisitMut::visit(&mut expr, &mut Words);
+            expr.to_string()
+        }
+        Err(_) => condition.to_string(),
     }
 }
 
@@ -79,7 +103,7 @@ fn all(binder: &Binder) -> Vec<Shown<'_>> {
             schema: &of.schema_name,
             table: 0,
             domain: of.oid,
-            condition: shown(binder, condition),
+            condition: shown(binder, &of_value(condition)),
             not_valid: false,
             comment: None,
         })
