@@ -62,10 +62,11 @@ pub use catalog::{
     Check, CheckOption, Claimed, ColumnDef, ColumnOrder, Composite, ComputedKey, ComputedSlot, Database, DatabaseState,
     DefaultGrants, Deferral, DeviceResidence, Domain, ExpressionIndex, FOREIGN_KEY_COLUMNS_MAX, ForeignKey, Function,
     FunctionArgument, FunctionOptions, FunctionParameter, FunctionResult, Generated, Grant, Index, IndexDef, IndexKind,
-    IndexSlot, KeyRows, KeyValues, Keys, Locked, Membership, Object, ObjectKey, Objects, OnCommit, Partition,
-    PartitionBound, PartitionKey, PartitionStrategy, Partitioning, PendingKeys, RangeValue, Reads, ReferentialAction,
-    Relation, Rights, Role, RowLocation, RowSet, SchemaEntry, Secured, Sequence, SequenceDef, SequenceOwner, TableDef,
-    TableDefinition, TableRows, TableUsage, TableUses, TableVersion, Transaction, View, default_name,
+    IndexShown, IndexSlot, KeyRows, KeyValues, Keys, Locked, Membership, Object, ObjectKey, Objects, OnCommit,
+    Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, PendingKeys, RangeValue, Reads,
+    ReferentialAction, Relation, Rights, Role, RowLocation, RowSet, SchemaEntry, Secured, Sequence, SequenceDef,
+    SequenceOwner, TableDef, TableDefinition, TableRows, TableUsage, TableUses, TableVersion, Transaction, View,
+    default_name,
 };
 pub use catalog::{kept_settings, privilege, rights, roles};
 pub use composite_type::{Attribute, CompositeType};

@@ -15,6 +15,7 @@ pub(crate) mod overriding;
 mod search_cycle;
 pub(crate) mod select;
 mod subscripts;
+mod table;
 pub(crate) mod width;
 
 use crate::pg::collations;
@@ -135,6 +136,10 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
     let deferrable = transaction_words(&mut tokens, &words);
     let on_commit = take_on_commit(&mut tokens, &words);
     let is_table = words.first().is_some_and(|first| first == "CREATE") && words.iter().any(|word| word == "TABLE");
+    let is_materialized = words.starts_with(&["CREATE".into(), "MATERIALIZED".into()]);
+    if is_table || is_materialized {
+        table::access_method(&mut tokens)?;
+    }
     let partitions = match is_table {
         true => {
             let taken = definition::partition::take(&mut tokens);
@@ -154,7 +159,7 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
     };
     inference::mark(&mut tokens).map_err(|error| syntax_error(text, &tokens, error))?;
     from::spell_out_table(&mut tokens);
-    from::type_names_of_a_query(&mut tokens);
+    table::type_names_of_a_query(&mut tokens);
     subscripts::assignments(&mut tokens);
     subscripts::variadic(&mut tokens);
     subscripts::named_operators(&mut tokens);
@@ -165,7 +170,7 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
     }
     let kind = match utility(&words) {
         Some(utility) => Kind::Utility(utility),
-        None if is_table && from::names_type_of_table(&tokens) => {
+        None if is_table && table::names_type_of_table(&tokens) => {
             Kind::Utility(Utility::Unsupported("CREATE TABLE OF a type"))
         }
         None => {
@@ -526,6 +531,8 @@ fn utility(words: &[String]) -> Option<Utility> {
         ("CREATE", "STATISTICS") => Utility::Unsupported("CREATE STATISTICS"),
         ("ALTER", "STATISTICS") => Utility::Unsupported("ALTER STATISTICS"),
         ("PREPARE", "TRANSACTION") => Utility::Unsupported("PREPARE TRANSACTION"),
+        ("COMMIT", "PREPARED") => Utility::Unsupported("COMMIT PREPARED"),
+        ("ROLLBACK", "PREPARED") => Utility::Unsupported("ROLLBACK PREPARED"),
         _ => return None,
     })
 }

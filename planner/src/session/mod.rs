@@ -39,6 +39,7 @@ pub use texts::Known;
 pub use watched::{Execution, Sent};
 
 use crate::pg::error::Result;
+use crate::pg::functions::seeded::Seed;
 use crate::pg::functions::sequence::Taken;
 use crate::pg::identity::{Acting, Identity};
 use crate::pg::outcome::ColumnDesc;
@@ -135,6 +136,7 @@ pub struct Session {
     pub(crate) cursors: HashMap<String, Cursor>,
     /// What `currval` knows.
     pub(crate) taken: Arc<Mutex<Taken>>,
+    pub(crate) seed: Arc<Seed>,
     /// What functions of the last statement warned of, not told yet.
     warnings: Arc<Mutex<Vec<String>>>,
     /// `set_config` calls of the last statement, not carried out yet.
@@ -224,6 +226,7 @@ impl Session {
             prepared_times_us: HashMap::new(),
             cursors: HashMap::new(),
             taken: Arc::default(),
+            seed: Arc::default(),
             warnings: Arc::default(),
             dimensions: Arc::default(),
             assignments: Arc::default(),

@@ -182,6 +182,7 @@ impl Session {
             && *of == state.meaning()
             && *temporary == self.has_temporary
             && purpose.settings.is_same(&self.settings)
+            && purpose.seeded.is_some() == self.seed.is_called()
             && !self.trusted
         {
             return purpose.clone();
@@ -190,6 +191,7 @@ impl Session {
             settings: self.settings.clone(),
             path: self.path(&state).into(),
             rights: self.acting_in(&state).rights(),
+            seeded: self.seed.is_called().then_some(self.info.process_id),
         };
         // What the server does for itself says nothing of the session.
         if !self.trusted {
@@ -262,6 +264,7 @@ impl Session {
             path,
             snapshot: snapshot.clone(),
             taken: self.taken.clone(),
+            seed: self.seed.clone(),
             transaction_start_us: self
                 .block
                 .as_ref()

@@ -56,6 +56,27 @@ pub struct ColumnOrder {
     pub operator_class: Option<String>,
 }
 
+/// What an index was declared with that changes nothing, and is shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexShown {
+    /// The access method; None: btree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// WITH: names and values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<(String, String)>,
+}
+
+impl IndexShown {
+    fn is_plain(&self) -> bool {
+        *self == Self::default()
+    }
+
+    pub fn method(&self) -> &str {
+        self.method.as_deref().unwrap_or("btree")
+    }
+}
+
 /// An index of a table, the primary key's among them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Index {
@@ -69,6 +90,8 @@ pub struct Index {
     /// Positions of INCLUDE's columns, which are shown and change nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub include: Vec<usize>,
+    #[serde(default, skip_serializing_if = "IndexShown::is_plain")]
+    pub shown: IndexShown,
     /// NULLs are equal to each other where the index is unique.
     pub nulls_not_distinct: bool,
     #[serde(default, skip_serializing_if = "Deferral::is_never")]
@@ -134,6 +157,8 @@ pub struct ExpressionIndex {
     /// Names of INCLUDE's columns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub include: Vec<String>,
+    #[serde(default, skip_serializing_if = "IndexShown::is_plain")]
+    pub shown: IndexShown,
 }
 
 impl ExpressionIndex {

@@ -25,7 +25,9 @@ mod usage;
 pub use database::Database;
 pub use declaration::{Check, ColumnDef, DeviceResidence, Generated, OnCommit, TableDef};
 pub use foreign_key::{FOREIGN_KEY_COLUMNS_MAX, ForeignKey, ReferentialAction};
-pub use index::{ColumnOrder, Deferral, ExpressionIndex, Index, IndexDef, IndexKind, IndexSlot, default_name};
+pub use index::{
+    ColumnOrder, Deferral, ExpressionIndex, Index, IndexDef, IndexKind, IndexShown, IndexSlot, default_name,
+};
 pub use kept_settings::KeptSettings;
 pub use objects::{
     Composite, Domain, Function, FunctionArgument, FunctionOptions, FunctionParameter, FunctionResult, Object,

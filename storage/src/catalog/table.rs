@@ -2,7 +2,7 @@
 
 use super::declaration::{Check, ColumnDef, DeviceResidence, OnCommit, TableDef};
 use super::foreign_key::ForeignKey;
-use super::index::{ColumnOrder, Deferral, ExpressionIndex, Index, IndexKind};
+use super::index::{ColumnOrder, Deferral, ExpressionIndex, Index, IndexKind, IndexShown};
 use super::partition::Partitioning;
 use super::rows::statistics_of;
 use super::unique::{self, KeyValues, Keyed};
@@ -128,6 +128,7 @@ impl TableDefinition {
             order: vec![ColumnOrder::default(); columns.len()],
             columns,
             include: Vec::new(),
+            shown: IndexShown::default(),
             nulls_not_distinct: false,
             deferral: Deferral::Never,
             slot: Arc::default(),
@@ -315,6 +316,7 @@ impl TableVersion {
             columns: columns.to_vec(),
             order: vec![ColumnOrder::default(); columns.len()],
             include: Vec::new(),
+            shown: IndexShown::default(),
             nulls_not_distinct: false,
             deferral: Deferral::Never,
             slot: Arc::default(),

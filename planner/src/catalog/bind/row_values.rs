@@ -8,13 +8,13 @@ use super::whole_rows::has_outer_join;
 use crate::pg::error::{Result, SqlError};
 use crate::pg::functions::record::{COMPOSITE, RECORD};
 use crate::pg::names::alias;
-use crate::pg::rewrite::call;
+use crate::pg::rewrite::{call, displayed_name, output_name};
 use crate::pg::walk::{VisitMut, constraint, leaves, leaves_of};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CaseWhen, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    GroupByExpr, Ident, JoinConstraint, ObjectName, ObjectNamePart, Query, Select, SelectItem, TableFactor, Value,
-    VisitorMut,
+    BinaryOperator, CaseWhen, Distinct, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, GroupByExpr, Ident, JoinConstraint, ObjectName, ObjectNamePart, Query, Select, SelectItem,
+    TableFactor, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -44,11 +44,12 @@ pub(super) fn resolve(
             *item = SelectItem::ExprWithAlias { expr, alias };
         }
     }
+    let shown: Vec<String> = select.projection.iter().filter_map(output_name).collect();
+    let is_shown = |name: String| shown.iter().any(|own| displayed_name(own) == name);
     let items = select.projection.iter_mut().filter_map(|item| match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
         _ => None,
     });
-    let shown: Vec<String> = keys.iter().filter_map(|key| name_of(key)).collect();
     for expr in items.chain(select.having.as_mut()).chain(select.selection.as_mut()) {
         if let ControlFlow::Break(error) = expr.visit(&mut rows) {
             return Err(error);
@@ -61,10 +62,20 @@ pub(super) fn resolve(
             return Err(error);
         }
     }
-    // A key that is a bare name is an output column's.
+    let groups = match &mut select.group_by {
+        GroupByExpr::Expressions(keys, _) => keys.as_mut_slice(),
+        GroupByExpr::All(_) => &mut [],
+    };
+    let distinct = match &mut select.distinct {
+        Some(Distinct::On(keys)) => keys.as_mut_slice(),
+        _ => &mut [],
+    };
+    // A key that is a bare name is an output column's first.
+    let keys = keys.iter_mut().map(|key| &mut **key);
     for key in keys
-        .iter_mut()
-        .filter(|key| name_of(key).is_none_or(|name| !shown.contains(&name)))
+        .chain(groups)
+        .chain(distinct)
+        .filter(|key| !name_of(key).is_some_and(is_shown))
     {
         if let ControlFlow::Break(error) = key.visit(&mut rows) {
             return Err(error);

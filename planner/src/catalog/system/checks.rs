@@ -1,13 +1,14 @@
 //! CHECK constraints of tables, partitions and domains as `pg_constraint` and `pg_get_constraintdef` show them.
 
+use super::names::without_parentheses;
 use super::relations::{relations, schema_oid};
 use super::rights::is_accessible;
 use super::rows::{Row, row};
 use super::shown_text::shown_text;
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::parse::parse_expression;
-use crate::pg::walk::Visit;
-use datafusion::sql::sqlparser::ast::{Expr, Visitor};
+use crate::pg::walk::{Visit, VisitMut};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, Visitor, VisitorMut};
 use std::ops::ControlFlow;
 use tenon_storage::{Check, Object, Relation, quote};
 
@@ -42,6 +43,42 @@ pub(super) fn of_relation(relation: &Relation) -> &[Check] {
     }
 }
 
+/// The condition of a domain, with VALUE as a word.
+fn of_value(condition: &str) -> String {
+    struct Words;
+    impl VisitorMut for Words {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let Expr::Identifier(name) = expr
+                && fold(name) == "value"
+            {
+                *name = Ident::new("VALUE");
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    match parse_expression(condition) {
+        Ok(mut expr) => {
+            let _ = VisitMut::visit(&mut expr, &mut Words);
+            expr.to_string()
+        }
+        Err(_) => condition.to_string(),
+    }
+}
+
+/// A condition's text, without parentheses around all of it.
+fn shown(binder: &Binder, condition: &str) -> String {
+    let mut text = shown_text(binder, condition);
+    loop {
+        let bare = without_parentheses(text.clone());
+        if bare == text {
+            return text;
+        }
+        text = bare;
+    }
+}
+
 fn all(binder: &Binder) -> Vec<Shown<'_>> {
     let of_tables = relations(binder).flat_map(|relation| {
         of_relation(relation).iter().enumerate().map(|(at, check)| Shown {
@@ -50,7 +87,7 @@ fn all(binder: &Binder) -> Vec<Shown<'_>> {
             schema: relation.schema_name(),
             table: relation.oid(),
             domain: 0,
-            condition: shown_text(binder, &check.condition),
+            condition: shown(binder, &check.condition),
             not_valid: check.not_valid,
             comment: check.comment.as_deref(),
         })
@@ -66,7 +103,7 @@ fn all(binder: &Binder) -> Vec<Shown<'_>> {
             schema: &of.schema_name,
             table: 0,
             domain: of.oid,
-            condition: shown_text(binder, condition),
+            condition: shown(binder, &of_value(condition)),
             not_valid: false,
             comment: None,
         })

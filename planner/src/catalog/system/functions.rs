@@ -173,9 +173,15 @@ fn subscripts(args: &[ScalarValue]) -> ScalarValue {
         return ScalarValue::new_null_list(DataType::Int32, true, 1);
     };
     let first = i32::from(!vector);
-    let subscripts: Vec<_> = (0..items.len() as i32)
-        .map(|at| ScalarValue::Int32(Some(at + first)))
-        .collect();
+    // A vector has one dimension.
+    let count = match args.get(1) {
+        Some(dimension) if vector && !matches!(number(args, 1), Some(1)) || dimension.is_null() => 0,
+        _ => items.len() as i32,
+    };
+    let mut subscripts: Vec<_> = (0..count).map(|at| ScalarValue::Int32(Some(at + first))).collect();
+    if let Some(ScalarValue::Boolean(Some(true))) = args.get(2) {
+        subscripts.reverse();
+    }
     ScalarValue::List(ScalarValue::new_list(&subscripts, &DataType::Int32, true))
 }
 

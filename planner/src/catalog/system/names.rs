@@ -3,7 +3,9 @@
 use super::shown_text::shown_text;
 use super::system_types;
 use tenon_storage::datetime::IntervalRange;
-use tenon_storage::{ColumnOrder, Deferral, EnumType, ExpressionIndex, Index, SqlType, TableVersion, quote};
+use tenon_storage::{
+    ColumnOrder, Deferral, EnumType, ExpressionIndex, Index, IndexShown, SqlType, TableVersion, quote,
+};
 
 /// `pg_type.typlen`: bytes, -1 for a varying length.
 pub(super) fn length(sql_type: SqlType) -> i64 {
@@ -166,19 +168,34 @@ pub(super) fn key_definition(table: &TableVersion, key: &Index) -> String {
 /// `pg_get_indexdef` of an index.
 pub(super) fn index_definition(table: &TableVersion, index: &Index) -> String {
     format!(
-        "CREATE {}INDEX {} ON {}.{} USING btree ({}){}{}",
+        "CREATE {}INDEX {} ON {}.{} USING {} ({}){}{}{}",
         if index.is_unique() { "UNIQUE " } else { "" },
         quote::identifier(&index.name),
         quote::identifier(&table.definition().schema_name),
         quote::identifier(table.name()),
+        index.shown.method(),
         key_columns(table, index),
         included(index.include.iter().map(|at| &table.definition().columns[*at].name)),
         if index.nulls_not_distinct {
             " NULLS NOT DISTINCT"
         } else {
             ""
-        }
+        },
+        with_options(&index.shown),
     )
+}
+
+/// WITH and the options of an index.
+fn with_options(shown: &IndexShown) -> String {
+    if shown.options.is_empty() {
+        return String::new();
+    }
+    let option = |(name, value): &(String, String)| match quote::identifier(value) == *value {
+        true => format!("{name}={value}"),
+        false => format!("{name}={}", quote::literal(value)),
+    };
+    let options = shown.options.iter().map(option);
+    format!(" WITH ({})", options.collect::<Vec<_>>().join(", "))
 }
 
 /// The same of one on expressions, or a partial one.
@@ -192,11 +209,12 @@ pub(super) fn expression_index_definition(
         .map(|(key, order)| in_order(shown_text(binder, key), &order))
         .collect();
     format!(
-        "CREATE {}INDEX {} ON {}.{} USING btree ({}){}{}{}",
+        "CREATE {}INDEX {} ON {}.{} USING {} ({}){}{}{}{}",
         if index.unique { "UNIQUE " } else { "" },
         quote::identifier(&index.name),
         quote::identifier(&table.definition().schema_name),
         quote::identifier(table.name()),
+        index.shown.method(),
         keys.join(", "),
         included(index.include.iter()),
         if index.nulls_not_distinct {
@@ -204,6 +222,7 @@ pub(super) fn expression_index_definition(
         } else {
             ""
         },
+        with_options(&index.shown),
         match &index.predicate {
             Some(predicate) => format!(" WHERE ({})", shown_text(binder, predicate)),
             None => String::new(),

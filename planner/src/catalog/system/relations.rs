@@ -17,8 +17,8 @@ use datafusion::error::Result;
 use datafusion::sql::sqlparser::ast::Expr;
 use std::sync::Arc;
 use tenon_storage::{
-    CheckOption, ColumnOrder, Composite, Deferral, ExpressionIndex, Generated, Index, IndexKind, Object, ObjectKey,
-    Partition, Relation, Secured, Sequence, SqlType, TableVersion,
+    CheckOption, ColumnOrder, Composite, Deferral, ExpressionIndex, Generated, Index, IndexKind, IndexShown, Object,
+    ObjectKey, Partition, Relation, Secured, Sequence, SqlType, TableVersion,
 };
 
 const ZONE_COLUMNS: &[(&str, &str)] = &[
@@ -396,6 +396,26 @@ fn options(relation: &Relation) -> rows::Value {
     option.map_or(rows::Value::Null, |option| rows::Value::Texts(vec![option]))
 }
 
+/// The row of `pg_am` for an index.
+fn access_method(shown: &IndexShown) -> i64 {
+    match shown.method() {
+        "hash" => 405,
+        "gist" => 783,
+        "gin" => 2742,
+        "brin" => 3580,
+        "spgist" => 4000,
+        _ => 403,
+    }
+}
+
+fn reloptions(shown: &IndexShown) -> rows::Value {
+    let option = |(name, value): &(String, String)| format!("{name}={value}");
+    match shown.options.as_slice() {
+        [] => rows::Value::Null,
+        options => rows::Value::Texts(options.iter().map(option).collect()),
+    }
+}
+
 fn namespaces(binder: &Binder) -> Vec<Row> {
     let system = [
         (PG_CATALOG, PG_CATALOG_OID),
@@ -473,7 +493,8 @@ fn classes(binder: &Binder) -> Vec<Row> {
                 "relname": index.name,
                 "relnamespace": namespace,
                 "relowner": binder.snapshot.owner(index.table.oid()),
-                "relam": 403_i64,
+                "relam": access_method(index.shown()),
+                "reloptions": reloptions(index.shown()),
                 "reltuples": index.table.rows() as f64,
                 "relpersistence": if temporary { "t" } else { "p" },
                 "relkind": "i",
@@ -777,6 +798,13 @@ impl<'a> ShownIndex<'a> {
                 let at = |name: &String| self.table.definition().column_index(name);
                 own.include.iter().filter_map(at).collect()
             }
+        }
+    }
+
+    fn shown(&self) -> &'a IndexShown {
+        match self.of {
+            ShownKeys::Columns(own) => &own.shown,
+            ShownKeys::Expressions(own) => &own.shown,
         }
     }
 

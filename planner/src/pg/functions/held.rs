@@ -9,12 +9,13 @@ use crate::pg::types::type_oid;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::metadata::{FieldMetadata, ScalarAndMetadata};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{ParamValues, Result, ScalarValue};
+use datafusion::common::{DFSchema, ParamValues, Result, ScalarValue};
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::logical_plan::Values;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
+    ColumnarValue, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, ReturnFieldArgs, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -39,7 +40,49 @@ pub(crate) fn with_values(plan: LogicalPlan, values: &[ScalarValue]) -> Result<L
         let field = field.filter(|field| type_oid(field).is_some() || is_json(field) || is_bpchar(field));
         ScalarAndMetadata::new(value.clone(), field.map(|field| FieldMetadata::new_from_field(field)))
     });
-    plan.replace_params_with_values(&ParamValues::List(told.collect()))
+    replaced(plan, &ParamValues::List(told.collect()))
+}
+
+/// As DataFusion does it, but for the columns of VALUES: those keep their types, which were found with all rows in view.
+fn replaced(plan: LogicalPlan, values: &ParamValues) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| {
+        let schema = node.schema().clone();
+        let kept = NamePreserver::new(&node);
+        node.map_expressions(|expr| {
+            let (expr, has_any) = expr.infer_placeholder_types(&schema)?;
+            if !has_any {
+                return Ok(Transformed::no(expr));
+            }
+            let name = kept.save(&expr);
+            let expr = expr.transform_up(|expr| match expr {
+                Expr::Placeholder(Placeholder { id, .. }) => {
+                    let (value, metadata) = values.get_placeholders_with_values(&id)?.into_inner();
+                    Ok(Transformed::yes(Expr::Literal(value, metadata)))
+                }
+                other => Ok(Transformed::no(other)),
+            })?;
+            Ok(expr.update_data(|expr| name.restore(expr)))
+        })?
+        .map_data(|node| match node {
+            LogicalPlan::Values(rows) if are_of_their_columns(&rows)? => Ok(LogicalPlan::Values(rows)),
+            LogicalPlan::Values(rows) => LogicalPlanBuilder::values(rows.values)?.build(),
+            node => node.recompute_schema(),
+        })
+    })
+    .data()
+}
+
+fn are_of_their_columns(rows: &Values) -> Result<bool> {
+    let none = DFSchema::empty();
+    for row in &rows.values {
+        for (cell, column) in row.iter().zip(rows.schema.fields()) {
+            let (_, own) = cell.to_field(&none)?;
+            if own.data_type() != column.data_type() || own.is_nullable() && !column.is_nullable() {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
 }
 
 fn with_held(plan: LogicalPlan, values: &[ScalarValue]) -> Result<LogicalPlan> {

@@ -37,6 +37,7 @@ mod regex;
 mod rounding;
 mod row;
 pub(crate) mod sample;
+pub(crate) mod seeded;
 mod send;
 pub(crate) mod sequence;
 pub(crate) mod session;

@@ -6,6 +6,7 @@ use super::backends::{reloaded, stopped};
 use super::constant::{ConstantFunction, as_void};
 use super::notify::{CHANNELS, Pending, texts};
 use super::open::{Clients, Listed};
+use super::seeded::{self, Seed};
 use super::sequence::Taken;
 use crate::pg::error::{SqlError, state};
 use crate::pg::errors::to_datafusion;
@@ -45,6 +46,7 @@ pub(crate) struct Facts {
     pub snapshot: Arc<DatabaseState>,
     /// What the session has taken from sequences.
     pub taken: Arc<Mutex<Taken>>,
+    pub seed: Arc<Seed>,
     /// When the transaction and the statement began: microseconds since 1970, UTC.
     pub transaction_start_us: i64,
     /// When the server began.
@@ -187,6 +189,7 @@ impl Facts {
             return Some(super::notify::function(self));
         }
         let function = super::sequence::function(self, name).or_else(|| advisory::function(self, name));
+        let function = function.or_else(|| seeded::function(self, name));
         if let Some(function) = function {
             let mark = match super::sequence::is_next(&function) {
                 true => &self.used_time,

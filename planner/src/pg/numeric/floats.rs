@@ -10,7 +10,7 @@ use datafusion::logical_expr::{Expr, cast};
 use tenon_storage::types::NUMERIC;
 
 /// Functions of floats that take numerics for such.
-const OF_FLOATS: [&str; 18] = [
+const OF_FLOATS: [&str; 19] = [
     "to_timestamp",
     "make_interval",
     "make_time",
@@ -29,6 +29,7 @@ const OF_FLOATS: [&str; 18] = [
     "regr_slope",
     "regr_intercept",
     "pg_sleep",
+    "setseed",
 ];
 
 /// The types that a function of these asks for, but for numerics: DataFusion has no cast, and they become floats before it

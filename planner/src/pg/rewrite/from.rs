@@ -6,15 +6,41 @@ use crate::pg::names::fold;
 use crate::pg::walk::Visit;
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, ObjectNamePart, TableAlias, TableFactor,
-    Visitor,
+    TableFunctionArgs, Visitor,
 };
 use std::ops::ControlFlow;
 
 /// The name of ROWS FROM, as the parser sees it.
 pub(crate) const ROWS_FROM: &str = "\u{1}rows_from";
 
+/// Functions that are called without parentheses.
+const WORDS: [&str; 11] = [
+    "current_catalog",
+    "current_date",
+    "current_role",
+    "current_schema",
+    "current_time",
+    "current_timestamp",
+    "current_user",
+    "localtime",
+    "localtimestamp",
+    "session_user",
+    "user",
+];
+
 /// `f(...)` as a function of FROM.
 pub(super) fn function(factor: &mut TableFactor) {
+    if let TableFactor::Table { name, args, .. } = factor
+        && args.is_none()
+        && let [ObjectNamePart::Identifier(word)] = name.0.as_slice()
+        && word.quote_style.is_none()
+        && WORDS.contains(&fold(word).as_str())
+    {
+        *args = Some(TableFunctionArgs {
+            args: Vec::new(),
+            settings: None,
+        });
+    }
     if let TableFactor::Table {
         name,
         alias,

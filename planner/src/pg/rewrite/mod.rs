@@ -155,6 +155,7 @@ impl VisitorMut for Rewriter {
         row_subqueries::compared(expr);
         quantified::of_array(expr);
         elements::apart(expr);
+        elements::cast(expr);
         if let Expr::Exists { subquery, .. } = expr {
             no_columns::in_exists(subquery);
         }

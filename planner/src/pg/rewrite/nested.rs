@@ -316,7 +316,7 @@ fn dimension_cast(inner: &mut Expr, data_type: &mut DataType) {
     });
 }
 
-fn element_of(data_type: &DataType) -> (&DataType, usize) {
+pub(super) fn element_of(data_type: &DataType) -> (&DataType, usize) {
     match data_type {
         DataType::Array(ArrayElemTypeDef::SquareBracket(item, _) | ArrayElemTypeDef::AngleBracket(item)) => {
             let (element, depth) = element_of(item);
@@ -327,15 +327,15 @@ fn element_of(data_type: &DataType) -> (&DataType, usize) {
 }
 
 /// How many dimensions an expression has, where it says so itself. A literal in parentheses has those of its type.
-fn dimensions_of(expr: &Expr) -> Option<usize> {
+pub(super) fn dimensions_of(expr: &Expr) -> Option<usize> {
     match expr {
         Expr::Value(value) => match &value.value {
             Value::SingleQuotedString(text) => Some(parse_array(text).ok()?.sizes.len()).filter(|depth| *depth > 0),
             _ => None,
         },
         Expr::Array(array) => match array.elem.first() {
-            Some(first @ Expr::Array(_)) => Some(dimensions_of(first)? + 1),
-            _ => Some(1),
+            None | Some(Expr::Value(_)) => Some(1),
+            Some(first) => Some(dimensions_of(first).unwrap_or_default() + 1),
         },
         Expr::Nested(inner) if !matches!(inner.as_ref(), Expr::Value(_)) => dimensions_of(inner),
         Expr::Cast { data_type, .. } => Some(element_of(data_type).1).filter(|depth| *depth > 0),

@@ -2,7 +2,7 @@
 //! column, EXISTS or its operand: two of them would have one name, or one and a column that goes with the groups. Each gets a
 //! name of its own by as many `coalesce` around it as its place among them says, which changes no value.
 
-use super::apart::{coalesced, exchange_all, is_called, item, sort_keys};
+use super::apart::{coalesced, exchange_all, is_called, item, sort_keys, unnested};
 use super::said::groups;
 use crate::pg::walk::{Visit, expressions};
 use datafusion::sql::sqlparser::ast::{Expr, OrderBy, Select};
@@ -22,7 +22,7 @@ pub(super) fn in_select(select: &mut Select, order_by: &mut Option<OrderBy>) {
         });
     }
     for (at, from) in found.subqueries.iter().enumerate() {
-        exchange_all(select, order_by, from, &coalesced(from, at + 1));
+        exchange_all(select, order_by, &unnested(from), &coalesced(from, at + 1));
     }
 }
 

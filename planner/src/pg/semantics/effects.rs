@@ -60,7 +60,7 @@ fn does_something(plan: &LogicalPlan) -> Result<bool> {
 }
 
 /// Functions that change what others see, or when.
-const WITH_EFFECT: [&str; 8] = [
+const WITH_EFFECT: [&str; 9] = [
     "nextval",
     "pg_cancel_backend",
     "pg_notify",
@@ -68,6 +68,7 @@ const WITH_EFFECT: [&str; 8] = [
     "pg_sleep",
     "pg_terminate_backend",
     "set_config",
+    "setseed",
     "setval",
 ];
 

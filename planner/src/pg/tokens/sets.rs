@@ -50,7 +50,8 @@ pub(super) fn mark(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// `ROLLUP ((a + 1) * 2)`: to the parser the parentheses at the beginning of an element are all of it, so it gets others around.
+/// `ROLLUP ((a + 1) * 2)`: to the parser the parentheses at the beginning of an element are all of it, and a list of columns, so
+/// it gets others around. So does a query.
 fn parenthesize(tokens: &mut Vec<TokenWithSpan>) {
     let mut at = tokens.len();
     while at > 0 {
@@ -67,9 +68,10 @@ fn parenthesize(tokens: &mut Vec<TokenWithSpan>) {
             let Some(mut end) = end_of_element(tokens, first) else {
                 break;
             };
+            let is_query = |at| is(&tokens[at], &["SELECT", "WITH", "VALUES", "TABLE"]);
             if tokens[first].token == Token::LParen
                 && let Some(behind) = closing(tokens, first).and_then(|close| next(tokens, close))
-                && behind < end
+                && (behind < end || next(tokens, first).is_some_and(is_query))
             {
                 let span = tokens[first].span;
                 let made = |token| TokenWithSpan { token, span };

@@ -41,11 +41,16 @@ pub(crate) struct Purpose {
     /// Whose rights the plan was found to need no more than; one number for all superusers. Another role has plans of its own,
     /// and what a role may do changes with what names mean.
     pub rights: u32,
+    /// The session whose own random numbers it has.
+    pub seeded: Option<i32>,
 }
 
 impl PartialEq for Purpose {
     fn eq(&self, other: &Self) -> bool {
-        self.rights == other.rights && self.path == other.path && self.settings.plans_like(&other.settings)
+        self.rights == other.rights
+            && self.seeded == other.seeded
+            && self.path == other.path
+            && self.settings.plans_like(&other.settings)
     }
 }
 

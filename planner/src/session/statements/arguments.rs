@@ -46,6 +46,7 @@ const FUNCTIONS: &[(&str, &[SqlType])] = &[
     ("rpad", &[Text, Int4, Text]),
     ("set_config", &[Text, Text, Bool]),
     ("set_masklen", &[Inet, Int4]),
+    ("setseed", &[Float8]),
     ("sin", &[Float8]),
     ("split_part", &[Text, Text, Int4]),
     ("sqrt", &[Float8]),

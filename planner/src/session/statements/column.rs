@@ -144,10 +144,14 @@ pub(super) async fn change(session: &mut Session, place: &Target, column: &str, 
     };
     match change {
         ColumnChange::Nothing => {}
-        ColumnChange::Type { data_type, using } => {
+        ColumnChange::Type {
+            data_type,
+            collation,
+            using,
+        } => {
             partition::refuse_change_of_key(&session.binder(), definition, column, "alter")?;
             session.binder().check_usage_of(data_type)?;
-            retype(session, place, at, data_type, using.as_deref()).await?;
+            retype(session, place, at, (data_type, collation.as_ref()), using.as_deref()).await?;
         }
         ColumnChange::AddIdentity { always, options } => {
             let wrong = |what: &str| {
@@ -241,7 +245,7 @@ async fn retype(
     session: &mut Session,
     place: &Target,
     at: usize,
-    data_type: &DataType,
+    (data_type, collation): (&DataType, Option<&ObjectName>),
     using: Option<&Expr>,
 ) -> Result<()> {
     let table = table(session, place)?;
@@ -285,7 +289,8 @@ async fn retype(
     columns[at].sql_type = wanted;
     let domain = session.binder().domain_of(data_type);
     columns[at].domain = domain.map(|domain| (domain.schema_name.clone(), domain.name.clone()));
-    columns[at].collation = None;
+    let collation = collation.map(|name| declared::collation(name, wanted));
+    columns[at].collation = collation.transpose()?.flatten();
     if let Some(using) = using {
         session.binder().check_schemas(using)?;
         let places = ("transform expression", "transform expressions");

@@ -245,7 +245,7 @@ pub(super) fn quoted_name(place: &Target, name: &str) -> String {
 }
 
 /// The collation of a column, where it is not that of its type; 42804 where the type has none.
-fn collation(name: &ObjectName, of: SqlType) -> Result<Option<String>> {
+pub(super) fn collation(name: &ObjectName, of: SqlType) -> Result<Option<String>> {
     let found = collations::named(name)?;
     if !of.is_collated() {
         let message = format!("collations are not supported by type {}", of.base_name());

@@ -1,6 +1,6 @@
 //! CREATE INDEX, DROP INDEX, ALTER INDEX.
 
-use super::key_order::order;
+use super::key_order::{self, order};
 use super::role::rights;
 use super::unique::Unique;
 use super::{constraints, defaults, generated, qualify, references};
@@ -11,9 +11,9 @@ use crate::pg::errors::from_datafusion;
 use crate::pg::outcome::Outcome;
 use crate::session::Session;
 use crate::session::run;
-use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, IndexColumn, IndexType, ObjectName};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, CreateIndex, Expr, IndexColumn, IndexType, ObjectName};
 use tenon_executor::index::IndexData;
-use tenon_storage::{ColumnOrder, ExpressionIndex, IndexDef, IndexKind, Relation, privilege};
+use tenon_storage::{ColumnOrder, ExpressionIndex, IndexDef, IndexKind, IndexShown, Relation, privilege};
 
 /// What is told of INCLUDE.
 pub(super) const NO_INCLUDE: &str = "INCLUDE has no effect: queries read columns where these are";
@@ -26,6 +26,7 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
         return Err(SqlError::new(state::ACTIVE_SQL_TRANSACTION, message));
     }
     let other = other_method(create)?;
+    let shown = shown(create, other);
     let expressions = other.is_some() || is_expression(create);
     let def = match expressions {
         true => IndexDef {
@@ -90,8 +91,9 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
     // A unique index checks the rows that are there, and the index is built: on the query threads.
     run::background(&session.engine, async move {
         let name = transaction.lock().create_index(&schema, &table, def)?;
-        if !include.is_empty() {
-            transaction.lock().include_in_index(&schema, &table, &name, &include)?;
+        if !include.is_empty() || shown != IndexShown::default() {
+            let mut transaction = transaction.lock();
+            transaction.show_of_index(&schema, &table, &name, &include, shown)?;
         }
         let snapshot = transaction.lock().state().clone();
         if let Some((table, index)) = snapshot.index(&schema, &name) {
@@ -117,6 +119,27 @@ fn other_method(create: &CreateIndex) -> Result<Option<&'static str>> {
         return Err(SqlError::unsupported_as(&message));
     }
     Ok(Some(method))
+}
+
+/// The access method and the options, which change nothing.
+fn shown(create: &CreateIndex, other: Option<&str>) -> IndexShown {
+    let is_hash = matches!(create.using, Some(IndexType::Hash));
+    let option = |own: &Expr| match own {
+        Expr::BinaryOp {
+            left,
+            op: BinaryOperator::Eq,
+            right,
+        } => Some((
+            left.to_string().to_lowercase(),
+            right.to_string().trim_matches('\'').to_lowercase(),
+        )),
+        Expr::Identifier(name) => Some((fold(name), "true".into())),
+        _ => None,
+    };
+    IndexShown {
+        method: other.or(is_hash.then_some("hash")).map(str::to_string),
+        options: create.with.iter().filter_map(option).collect(),
+    }
 }
 
 /// What the statement declares; 0A000 for what Tenon does not have.
@@ -210,7 +233,7 @@ async fn on_expressions(
     let order = match other_method(create)? {
         None => create.columns.iter().map(order).collect::<Result<_>>()?,
         // Their operator classes are others, and they have no order.
-        Some(_) => Vec::new(),
+        Some(_) => create.columns.iter().map(key_order::other_class).collect(),
     };
     let mut predicate = create.predicate.as_ref().map(own);
     if let Some(predicate) = &mut predicate {
@@ -231,6 +254,7 @@ async fn on_expressions(
         key_rows: Default::default(),
         order,
         include: create.include.iter().map(fold).collect(),
+        shown: shown(create, other_method(create)?),
     };
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let transaction = session.transaction()?;

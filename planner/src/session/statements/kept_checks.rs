@@ -74,6 +74,7 @@ impl KeptChecks {
                     path: binder.facts.path.clone().into(),
                     // Conditions of a table need no rights of who writes to it.
                     rights: 0,
+                    seeded: None,
                 },
                 checks: checks.clone(),
             });

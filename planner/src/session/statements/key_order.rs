@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{IndexColumn, OrderByOptions};
 use tenon_storage::ColumnOrder;
 
 /// Operator classes that are their types' own.
-const OWN_CLASSES: [&str; 20] = [
+const OWN_CLASSES: [&str; 27] = [
     "bool_ops",
     "int2_ops",
     "int4_ops",
@@ -27,10 +27,32 @@ const OWN_CLASSES: [&str; 20] = [
     "bytea_ops",
     "jsonb_ops",
     "oid_ops",
+    "inet_ops",
+    "macaddr_ops",
+    "timetz_ops",
+    "enum_ops",
+    "array_ops",
+    "bit_ops",
+    "varbit_ops",
 ];
 
-/// Operator classes that order bytes as Tenon does anyway.
-const PATTERN_CLASSES: [&str; 3] = ["text_pattern_ops", "varchar_pattern_ops", "bpchar_pattern_ops"];
+/// Operator classes that are no type's own, and order as that does here.
+const LIKE_OWN: [&str; 4] = [
+    "text_pattern_ops",
+    "varchar_pattern_ops",
+    "bpchar_pattern_ops",
+    "cidr_ops",
+];
+
+/// The operator class of an index's key that is no btree, where it is not the type's own.
+pub(super) fn other_class(column: &IndexColumn) -> ColumnOrder {
+    const OWN: [&str; 4] = ["array_ops", "jsonb_ops", "range_ops", "multirange_ops"];
+    let class = column.operator_class.as_ref().and_then(|class| parts(class).pop());
+    ColumnOrder {
+        operator_class: class.filter(|class| !OWN.contains(&class.as_str())),
+        ..ColumnOrder::default()
+    }
+}
 
 /// What CREATE INDEX says of a key: ASC and NULLS LAST where it says nothing.
 pub(super) fn order(column: &IndexColumn) -> Result<ColumnOrder> {
@@ -40,7 +62,7 @@ pub(super) fn order(column: &IndexColumn) -> Result<ColumnOrder> {
         .map(|class| parts(class).pop().unwrap_or_default())
         .filter(|class| !OWN_CLASSES.contains(&class.as_str()));
     if let Some(class) = &operator_class
-        && !PATTERN_CLASSES.contains(&class.as_str())
+        && !LIKE_OWN.contains(&class.as_str())
     {
         let message = format!("operator class \"{class}\" does not exist for access method \"btree\"");
         return Err(SqlError::new(state::UNDEFINED_OBJECT, message));

@@ -19,7 +19,7 @@ use futures::TryStreamExt;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use tenon_storage::DatabaseState;
+use tenon_storage::{DatabaseState, SqlType};
 
 /// What a statement sees of the WITH before it.
 #[derive(Clone, Default)]
@@ -176,9 +176,18 @@ pub(super) fn rows_as(
             1 => names[at].clone(),
             _ => repeated_name(&names[at], at),
         };
-        match &given {
-            Some(schema) => schema.field(at).clone().with_name(name).with_nullable(true),
-            None => Field::new(name, column.data_type.clone(), true),
+        let carried = given.as_ref().map(|schema| schema.field(at));
+        // What the statement tells of a column, so that what was prepared and what runs have one type.
+        let told = SqlType::of_oid(column.pg_type.oid, column.pg_type.typmod).map(|of| of.field(&name, true));
+        let of = carried.map_or(&column.data_type, Field::data_type);
+        match (told.filter(|told| told.data_type() == of), carried) {
+            (Some(told), _) => told,
+            // The items say what it is.
+            (None, Some(carried)) if carried.data_type().is_list() => {
+                Field::new(name, carried.data_type().clone(), true)
+            }
+            (None, Some(carried)) => carried.clone().with_name(name).with_nullable(true),
+            (None, None) => Field::new(name, column.data_type.clone(), true),
         }
     });
     let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));

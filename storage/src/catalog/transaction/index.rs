@@ -1,6 +1,6 @@
 //! CREATE, DROP and ALTER INDEX.
 
-use super::super::index::{Deferral, ExpressionIndex, Index, IndexDef, IndexKind, default_name};
+use super::super::index::{Deferral, ExpressionIndex, Index, IndexDef, IndexKind, IndexShown, default_name};
 use super::super::table::{TableDefinition, TableVersion};
 use super::super::unique;
 use super::Transaction;
@@ -38,6 +38,7 @@ impl Transaction {
             columns,
             order,
             include: Vec::new(),
+            shown: IndexShown::default(),
             nulls_not_distinct: def.nulls_not_distinct,
             deferral: Deferral::Never,
             slot: Arc::default(),
@@ -132,8 +133,15 @@ impl Transaction {
         Ok(())
     }
 
-    /// Keeps the columns of an index's INCLUDE.
-    pub fn include_in_index(&mut self, schema: &str, table: &str, name: &str, columns: &[String]) -> Result<()> {
+    /// Keeps the columns of an index's INCLUDE, and what else is shown of it.
+    pub fn show_of_index(
+        &mut self,
+        schema: &str,
+        table: &str,
+        name: &str,
+        columns: &[String],
+        shown: IndexShown,
+    ) -> Result<()> {
         self.redefine(schema, table, |definition| {
             let include = columns
                 .iter()
@@ -141,6 +149,7 @@ impl Transaction {
                 .collect();
             if let Some(index) = definition.indexes.iter_mut().find(|index| index.name == name) {
                 index.include = include;
+                index.shown = shown;
             }
             Ok(())
         })

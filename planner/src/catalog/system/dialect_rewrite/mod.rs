@@ -77,8 +77,7 @@ impl VisitorMut for Respeller {
                 }
             }
             Expr::Function(function) if is_named(function, "generate_subscripts") => {
-                let mut args = arguments(function);
-                args.truncate(1);
+                let args = arguments(function);
                 *expr = call("unnest", vec![call(super::functions::SUBSCRIPTS, args)]);
             }
             Expr::Function(function) if is_named(function, "_pg_expandarray") => {

@@ -2,11 +2,12 @@
 
 use super::super::array::in_arrays;
 use super::super::enums::undefined;
+use super::super::text::case;
 use super::values::{is_unknown, ranges, spans, to_bytes, values};
 use crate::pg::conventions;
 use datafusion::arrow::array::{ArrayRef, BooleanArray};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::Result;
+use datafusion::common::{Result, ScalarValue};
 use datafusion::functions::string;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -227,7 +228,20 @@ impl ScalarUDFImpl for Part {
                     self.made(of, &arrays, rows)
                 })
             }
-            (None, Some(texts)) => texts.invoke_with_args(args),
+            (None, Some(texts)) => {
+                let one = args.args.first().and_then(|argument| match argument {
+                    ColumnarValue::Array(own) => Some(own.clone()),
+                    ColumnarValue::Scalar(_) => argument.to_array(1).ok(),
+                });
+                let own = one.and_then(|own| case::converted(&own, self.what == What::Upper));
+                match (own, args.args.first()) {
+                    (Some(own), Some(ColumnarValue::Scalar(_))) => {
+                        Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&own, 0)?))
+                    }
+                    (Some(own), _) => Ok(ColumnarValue::Array(own)),
+                    (None, _) => texts.invoke_with_args(args),
+                }
+            }
             (None, None) => Err(undefined(self.name(), &types)),
         }
     }

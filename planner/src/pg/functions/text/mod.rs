@@ -1,6 +1,7 @@
 //! Functions of strings and bytes.
 
 mod bytes;
+pub(super) mod case;
 mod codes;
 mod digits;
 mod format;

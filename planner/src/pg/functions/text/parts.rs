@@ -1,5 +1,6 @@
 //! Parts of texts.
 
+use super::case;
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::functions::row::{Out, Value, int, text};
 
@@ -15,8 +16,8 @@ pub(super) fn initcap(values: &[Value]) -> Result<Out> {
     let (mut out, mut inside) = (String::new(), false);
     for c in text(values, 0).chars() {
         match inside {
-            true => out.extend(c.to_lowercase()),
-            false => out.extend(c.to_uppercase()),
+            true => out.push(case::lower(c)),
+            false => out.push(case::upper(c)),
         }
         inside = c.is_alphanumeric();
     }

@@ -71,6 +71,7 @@ pub(crate) enum Triggers {
 pub(crate) enum ColumnChange {
     Type {
         data_type: Box<DataType>,
+        collation: Option<ObjectName>,
         using: Option<Box<Expr>>,
     },
     AddIdentity {
@@ -299,14 +300,19 @@ fn column_action(parser: &mut Parser<'_>) -> Result<Option<Action>, ParserError>
     let column = parser.parse_identifier()?;
     let change = if take_words(parser, &["type"]) || take_words(parser, &["set", "data", "type"]) {
         let data_type = Box::new(parser.parse_data_type()?);
-        if take_words(parser, &["collate"]) {
-            parser.parse_object_name(false)?;
-        }
+        let collation = match take_words(parser, &["collate"]) {
+            true => Some(parser.parse_object_name(false)?),
+            false => None,
+        };
         let using = match take_words(parser, &["using"]) {
             true => Some(Box::new(parser.parse_expr()?)),
             false => None,
         };
-        ColumnChange::Type { data_type, using }
+        ColumnChange::Type {
+            data_type,
+            collation,
+            using,
+        }
     } else if take_words(parser, &["add", "generated"]) {
         let always = generated(parser)?;
         parser.expect_keyword_is(Keyword::AS)?;
