@@ -49,8 +49,12 @@ fn is_null(item: &Expr) -> bool {
     }
 }
 
+/// Whether an item may have another value for each row, or is a subquery's: alone in a list it would be taken for the subquery's rows.
 fn is_of_row(item: &Expr) -> bool {
-    let reads = |expr: &Expr| Ok(matches!(expr, Expr::Column(_) | Expr::OuterReferenceColumn(..)));
+    let reads = |expr: &Expr| {
+        let of_row = matches!(expr, Expr::Column(_) | Expr::OuterReferenceColumn(..));
+        Ok(of_row || matches!(expr, Expr::ScalarSubquery(_)))
+    };
     item.exists(reads).unwrap_or(true)
 }
 
