@@ -118,8 +118,8 @@ impl Top {
         match &self.passing {
             Passing::All => Ok(true),
             Passing::None => Ok(false),
-            // The index has them behind other columns.
-            Passing::Nulls => Ok(true),
+            // They come first, then.
+            Passing::Nulls => Ok(segment.column_slice(self.column, row, 1).null_count() > 0),
             Passing::Beyond(threshold) => {
                 let filter = match threshold.nulls {
                     true => &threshold.of_nulls_too,

@@ -1,10 +1,11 @@
 //! `bench small`: how fast many small statements are, and many rows in one answer, beside PostgreSQL 15 on the same cores.
 //!
 //! pgbench's scripts run with several numbers of clients, in its three modes where they read; 10,000 statements go over one
-//! connection one after the other; small writes are those of applications (`writes`); a table of (bigint, double precision, text) is fetched whole. After pgbench has written, its
+//! connection one after the other; small writes and queries are those of applications (`writes`, `listings`); a table of (bigint, double precision, text) is fetched whole. After pgbench has written, its
 //! tables' sums must agree, and what is fetched is counted and summed up by the client.
 
 mod fetch;
+mod listings;
 pub mod pgbench;
 pub mod postgres;
 mod trivial;
@@ -62,6 +63,7 @@ pub fn run(postgres: &str, tenon: &str, sizes: &Sizes) -> Result<Vec<Line>> {
         pgbench::fill(server, sizes.scale)?;
         trivial::fill(server)?;
         writes::fill(server)?;
+        listings::fill(server)?;
         fetch::fill(server, sizes.rows)?;
     }
     for mode in ["simple", "extended", "prepared"] {
@@ -84,6 +86,12 @@ pub fn run(postgres: &str, tenon: &str, sizes: &Sizes) -> Result<Vec<Line>> {
         for clients in [1, 8] {
             let name = format!("{}, {clients} clients", case.name);
             measure(name, &|server| writes::rate(server, &case, clients, sizes.seconds))?;
+        }
+    }
+    for case in listings::cases() {
+        for clients in [1, 8] {
+            let name = format!("{}, {clients} clients", case.name);
+            measure(name, &|server| listings::rate(server, &case, clients, sizes.seconds))?;
         }
     }
     for client in fetch::CLIENTS {
