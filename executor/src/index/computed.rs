@@ -116,7 +116,7 @@ impl ComputedKey for ComputedKeys {
         self.keys(columns, rows).map_err(|error| match error.find_root() {
             DataFusionError::ResourcesExhausted(message) => StorageError::new(ErrorKind::OutOfMemory, message.clone()),
             // They were computed before, when the rows were written.
-            root => StorageError::internal(&root.to_string()),
+            root => StorageError::internal(root.to_string()),
         })
     }
 

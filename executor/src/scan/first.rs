@@ -69,6 +69,14 @@ impl ScanExec {
         Some((first, index.name.to_owned()))
     }
 
+    /// Whether an index is expected to give the rows that the sort above wants for much less than reading the table.
+    pub fn expects_first_by_index(&self) -> bool {
+        let passing = self.statistics.num_rows.get_value().copied();
+        let passing = passing.unwrap_or(usize::MAX);
+        self.first_by_index()
+            .is_some_and(|(first, _)| passing >= scanned_rows_for(first.rows))
+    }
+
     /// Rows that the CPU reads one after the other in the time that it takes for the rows that it looks at.
     pub fn rows_worth(&self) -> u64 {
         let rows = self.table.rows();

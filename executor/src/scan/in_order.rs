@@ -11,6 +11,9 @@ use super::first::{First, Ordered, STEP};
 use super::top::Top;
 use crate::index::InOrder;
 
+/// The part of all rows so far that is given next.
+const GIVEN_PART: usize = 8;
+
 /// How far a running scan is.
 #[derive(Default)]
 pub(super) enum Progress {
@@ -40,6 +43,7 @@ pub(super) struct Giving {
     rows: InOrder,
     lacks_nulls: bool,
     looked_at_max: usize,
+    /// At a time, at least.
     step: usize,
     /// In the index's order.
     given: Vec<(u32, u32)>,
@@ -87,7 +91,9 @@ impl Giving {
             return Ok(Next::Nothing);
         }
         let left = self.looked_at_max.saturating_sub(self.given.len());
-        let mut next: Vec<_> = self.rows.by_ref().take(self.step.min(left)).collect();
+        // Others may have been given theirs, of which the sort has seen nothing yet.
+        let step = self.step.max((self.given.len() / GIVEN_PART).min(scan.batch_rows()));
+        let mut next: Vec<_> = self.rows.by_ref().take(step.min(left)).collect();
         if next.is_empty() {
             return Ok(match left == 0 || self.lacks_nulls {
                 true => Next::Rest(Arc::new(Given::of(&self.given))),
@@ -97,7 +103,6 @@ impl Giving {
         let usage = &scan.table().definition().usage;
         usage.looked_up(usize::from(self.given.is_empty()), next.len());
         self.given.extend(&next);
-        self.step = (2 * self.step).min(scan.batch_rows().max(STEP));
         next.sort_unstable();
         Ok(Next::Rows(next))
     }

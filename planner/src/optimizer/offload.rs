@@ -65,6 +65,9 @@ struct Above {
 }
 
 fn placed(plan: Arc<dyn ExecutionPlan>, above: Above) -> Result<Arc<dyn ExecutionPlan>> {
+    if !above.asks_for_device && gives_first_rows(&plan) {
+        return Ok(plan);
+    }
     let is_join = plan.downcast_ref::<JoinExec>().is_some();
     let is_group = is_group(&plan);
     let (is_window, are_steps) = (is_window(&plan), Steps::are_of(&plan));
@@ -105,6 +108,30 @@ fn placed(plan: Arc<dyn ExecutionPlan>, above: Above) -> Result<Arc<dyn Executio
     match takes_rows || (is_window || takes_steps) && !above.paired {
         true => Ok(Arc::new(offloaded(plan))),
         false => Ok(plan),
+    }
+}
+
+/// Whether few of a table's rows are read, since an index has them in the order in which a sort wants the first ones, and what they are
+/// joined with is no work for a device either.
+fn gives_first_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    if let Some(scan) = plan.downcast_ref::<ScanExec>() {
+        return scan.expects_first_by_index();
+    }
+    if let Some(join) = plan.downcast_ref::<JoinExec>() {
+        return gives_first_rows(join.probe()) && reads_only(join.build());
+    }
+    match plan.children()[..] {
+        [input] if !is_group(plan) && !is_window(plan) => gives_first_rows(input),
+        _ => false,
+    }
+}
+
+/// Whether a plan gives rows of a table as they are.
+fn reads_only(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    match plan.children()[..] {
+        [] => plan.is::<ScanExec>(),
+        [input] => hands_on(plan) && reads_only(input),
+        _ => false,
     }
 }
 
