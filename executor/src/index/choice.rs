@@ -248,7 +248,8 @@ pub fn semi_join(
         return Ok(None);
     };
     let declared = Declared::from(index);
-    if index.is_primary() && !IndexData::is_in_use(&declared) {
+    let is_new = index.is_primary() && !IndexData::is_in_use(&declared);
+    if is_new && !IndexData::pays(table, &declared, scanned_rows) {
         return Ok(None);
     }
     // Where memory is short the scan does without.

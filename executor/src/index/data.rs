@@ -106,6 +106,17 @@ impl IndexData {
         state.reader(table, index, budget)
     }
 
+    /// Whether reading rows for want of it, `scanned_rows` of the table's now, has come to cost as much as building it.
+    pub fn pays(table: &TableVersion, index: &Declared<'_>, scanned_rows: usize) -> bool {
+        let Some(data) = index.slot.get_or_make::<IndexData>() else {
+            return false;
+        };
+        let rows = usize::try_from(table.rows()).unwrap_or(usize::MAX);
+        let mut state = data.state.lock();
+        state.rows_read = state.rows_read.saturating_add(scanned_rows);
+        state.rows_read >= rows.saturating_mul(BUILD_COST)
+    }
+
     /// Whether it has been searched before, in any version of the table.
     pub fn is_in_use(index: &Declared<'_>) -> bool {
         let data = index.slot.get_or_make::<IndexData>();

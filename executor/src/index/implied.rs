@@ -71,7 +71,7 @@ fn bare<'a>(expr: &'a Expr, table: &Schema) -> &'a Expr {
 }
 
 /// The value of an expression over no columns. Texts have one type.
-fn constant(expr: &Expr) -> Option<ScalarValue> {
+pub fn constant(expr: &Expr) -> Option<ScalarValue> {
     let value = match expr.downcast_ref::<Literal>() {
         Some(literal) => literal.value().clone(),
         None if !collect_columns(expr).is_empty() || is_volatile(expr) => return None,

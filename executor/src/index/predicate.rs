@@ -11,9 +11,10 @@ use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, LikeExpr, Literal};
+use datafusion::physical_expr::utils::collect_columns;
 
 use super::encoding::{KeyEncoding, KeyRange};
-use super::implied::is_same;
+use super::implied::{constant, is_same};
 
 /// More key ranges than this are not looked up one by one.
 const RANGES_MAX: usize = 10_000;
@@ -112,7 +113,7 @@ fn one(filter: &Arc<dyn PhysicalExpr>, subjects: &Subjects<'_>) -> Option<(usize
             _ => None,
         };
     }
-    let is_value = |side: &Arc<dyn PhysicalExpr>| side.is::<Literal>();
+    let is_value = |side: &Arc<dyn PhysicalExpr>| side.is::<Literal>() || collect_columns(side).is_empty();
     let (subject, value, op) = match (is_value(binary.left()), is_value(binary.right())) {
         (false, true) => (binary.left(), binary.right(), *binary.op()),
         (true, false) => (binary.right(), binary.left(), binary.op().swap()?),
@@ -177,9 +178,9 @@ fn text_after(prefix: &str) -> Option<String> {
     None
 }
 
-/// A literal of the column's type.
+/// A constant of the column's type.
 fn literal(expr: &Arc<dyn PhysicalExpr>, data_type: &DataType) -> Option<ScalarValue> {
-    let value = expr.downcast_ref::<Literal>()?.value();
+    let value = &constant(expr)?;
     let is_string = |t: &DataType| matches!(t, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     if value.data_type() == *data_type {
         Some(value.clone())
