@@ -291,14 +291,23 @@ impl ScanExec {
             index,
             addressed,
         } = compiled(table, &self.full_schema, given, self.index_budget.as_ref())?;
-        Ok(Self {
+        let found = index.as_ref().map(|index| index.rows);
+        let scan = Self {
             table: Arc::clone(table),
             filters,
             index,
             addressed,
             given: given.into(),
             ..self.clone()
-        })
+        };
+        // What was expected without the values in the filters may be far more.
+        let expected = self.statistics.num_rows.get_value();
+        Ok(
+            match found.filter(|found| expected.is_some_and(|expected| expected > found)) {
+                Some(found) => scan.with_estimate(found),
+                None => scan,
+            },
+        )
     }
 
     /// Rows of a batch.
