@@ -101,16 +101,16 @@ fn are_known(plan: &Arc<dyn ExecutionPlan>, depth: usize, expressions: &mut usiz
     if depth == 0 {
         return Ok(false);
     }
-    let known = match plan.downcast_ref::<GroupExec>() {
-        Some(_) => is_one_group(plan),
-        None => match (plan.downcast_ref::<ScanExec>(), plan.downcast_ref::<IndexJoinExec>()) {
-            (Some(scan), _) => scan.runtime().is_empty(),
-            (_, Some(join)) => join.is_plain() && join.inner().runtime().is_empty(),
-            _ if plan.is::<JoinExec>() => false,
-            _ => plan
-                .downcast_ref::<OffloadExec>()
-                .map_or_else(|| is_movable_node(plan), |node| !node.is_asked_for()),
-        },
+    let known = if let Some(scan) = plan.downcast_ref::<ScanExec>() {
+        scan.runtime().is_empty()
+    } else if let Some(join) = plan.downcast_ref::<IndexJoinExec>() {
+        join.is_plain() && join.inner().runtime().is_empty()
+    } else if let Some(node) = plan.downcast_ref::<OffloadExec>() {
+        !node.is_asked_for()
+    } else if plan.is::<GroupExec>() {
+        is_one_group(plan)
+    } else {
+        plan.is::<DataSourceExec>() || is_movable_node(plan) && !plan.is::<JoinExec>()
     };
     // An empty plan may have several partitions, each with its rows.
     let whole = !plan.is::<PlaceholderRowExec>() || plan.properties().partitioning.partition_count() == 1;
@@ -178,7 +178,6 @@ pub(crate) fn is_movable_node(plan: &Arc<dyn ExecutionPlan>) -> bool {
         || plan.is::<OffloadExec>()
         || (plan.is::<PlaceholderRowExec>() && plan.schema().fields().is_empty())
         || plan.is::<EmptyExec>()
-        || plan.is::<DataSourceExec>()
 }
 
 /// Whether a plan aggregates all rows by functions that keep none of them.

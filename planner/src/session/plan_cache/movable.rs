@@ -8,7 +8,6 @@
 
 use crate::optimizer::execution::{current, detached, scans};
 use crate::optimizer::few::is_movable_node;
-use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 use tenon_executor::join::IndexJoinExec;
@@ -79,7 +78,7 @@ impl Movable {
 }
 
 fn are_movable(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    is_movable_node(plan) && !plan.is::<DataSourceExec>() && plan.children().into_iter().all(are_movable)
+    is_movable_node(plan) && plan.children().into_iter().all(are_movable)
 }
 
 fn index_joins(plan: &Arc<dyn ExecutionPlan>, found: &mut Vec<Arc<dyn ExecutionPlan>>) {
