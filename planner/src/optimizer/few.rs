@@ -43,7 +43,7 @@ use tenon_executor::index::is_worth_lookups;
 use tenon_executor::join::{IndexJoinExec, JoinExec};
 use tenon_executor::pipeline::OffloadExec;
 use tenon_executor::scan::{First, ScanExec};
-use tenon_storage::{DatabaseState, TableVersion};
+use tenon_storage::{DatabaseState, SqlType, TableVersion};
 
 /// Rows that a plan may read.
 const ROWS_MAX: usize = 4096;
@@ -218,10 +218,13 @@ fn is_short(expr: &Arc<dyn PhysicalExpr>, schema: &Schema, folds: bool, expressi
         };
         let fixed = |of: DataType| of.is_primitive() || matches!(of, DataType::Boolean | DataType::Null);
         short = plain
-            || is_copy(expr)
+            || is_copy(expr, schema)
             || is_given_text(expr)
             || (folds && is_folded(expr))
             || (known && (parameter(expr).is_some() || fixed(expr.data_type(schema)?)));
+        if !short {
+            eprintln!("NOTSHORT {expr:?}");
+        }
         Ok(match short {
             true => TreeNodeRecursion::Continue,
             false => TreeNodeRecursion::Stop,
@@ -230,10 +233,21 @@ fn is_short(expr: &Arc<dyn PhysicalExpr>, schema: &Schema, folds: bool, expressi
     Ok(short)
 }
 
-/// Whether an expression is a column's value, or a part of it.
-fn is_copy(expr: &Arc<dyn PhysicalExpr>) -> bool {
-    expr.downcast_ref::<ScalarFunctionExpr>()
-        .is_some_and(|call| call.name() == "tenon_unpadded" && call.args().iter().all(|arg| arg.is::<Column>()))
+/// Whether an expression is a column's value, or one that the statement gives, or of a `char(n)` what is there without the
+/// blanks at its end.
+fn is_copy(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
+    let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() else {
+        return false;
+    };
+    match (call.name(), call.args()) {
+        ("tenon_unpadded", args) => args.iter().all(|arg| arg.is::<Column>()),
+        ("rtrim", [text, blank]) if blank.is::<Literal>() => {
+            let field = text.return_field(schema);
+            field.is_ok_and(|field| SqlType::from_field(&field) == Some(SqlType::Bpchar))
+                && (text.is::<Column>() || text.is::<Literal>() || parameter(text).is_some())
+        }
+        _ => false,
+    }
 }
 
 /// Whether an expression is a column's text, or one that the statement gives, in another case: indexes have such keys.

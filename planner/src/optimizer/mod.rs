@@ -24,6 +24,7 @@ mod joins;
 mod laterals;
 mod limits;
 mod many_first;
+mod narrow;
 mod not_in;
 mod offload;
 mod outer_joins;

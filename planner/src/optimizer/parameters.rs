@@ -5,14 +5,15 @@
 //! maps, indexes and fast comparisons work as in a plan made for the values.
 
 use super::expressions::{comes_to_all, with_exprs_changed};
+use super::narrow::{Narrowing, narrowed};
 use crate::pg::functions::array;
 use crate::pg::nodes::ProjectSet;
 use datafusion::arrow::array::RecordBatchOptions;
 use datafusion::arrow::array::{Array, RecordBatch};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::common::{Column as LogicalColumn, DFSchemaRef, ExprSchema, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr::{Placeholder, ScalarFunction};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, Extension, LogicalPlan, LogicalPlanBuilder, Projection, ReturnFieldArgs, ScalarFunctionArgs,
@@ -29,7 +30,21 @@ pub(super) struct Parameter {
     /// From 0.
     index: usize,
     field: FieldRef,
+    /// How its value becomes one of the field's type, where that has fewer than its own.
+    narrowing: Option<Narrowing>,
     signature: Signature,
+}
+
+impl Parameter {
+    /// Its value among the statement's; None: it has none of its type.
+    fn value(&self, values: &[ScalarValue]) -> Option<ScalarValue> {
+        let (value, of) = (values.get(self.index)?, self.field.data_type());
+        match self.narrowing {
+            Some(narrowing) => narrowing.of(value, of),
+            None if value.data_type() == *of => Some(value.clone()),
+            None => value.cast_to(of).ok(),
+        }
+    }
 }
 
 impl ScalarUDFImpl for Parameter {
@@ -95,11 +110,16 @@ pub(crate) fn opened(plan: LogicalPlan) -> Result<Option<LogicalPlan>> {
             node,
             LogicalPlan::TableScan(_) | LogicalPlan::Filter(_) | LogicalPlan::Projection(_)
         ) || is_project_set(&node);
+        let type_of = types_in(&node);
         node.map_expressions(|expr| {
+            let expr = match &type_of {
+                Some(type_of) => narrowed(expr, type_of),
+                None => expr,
+            };
             expr.transform_up(|expr| match expr {
                 Expr::Placeholder(Placeholder { id, field: Some(field) }) if reached => {
                     match id.strip_prefix('$').and_then(|number| number.parse::<usize>().ok()) {
-                        Some(number) if number > 0 => Ok(Transformed::yes(call(number - 1, field))),
+                        Some(number) if number > 0 => Ok(Transformed::yes(call(number - 1, field, None))),
                         _ => internal_err!("a parameter is called {id}"),
                     }
                 }
@@ -114,13 +134,34 @@ pub(crate) fn opened(plan: LogicalPlan) -> Result<Option<LogicalPlan>> {
     Ok(possible.then_some(opened.data))
 }
 
+/// The types of the columns that a node's conditions are about, where it has such; None: its expressions are others.
+fn types_in(node: &LogicalPlan) -> Option<impl Fn(&LogicalColumn) -> Option<DataType> + use<>> {
+    enum Types {
+        Table(SchemaRef),
+        Input(DFSchemaRef),
+    }
+    let types = match node {
+        LogicalPlan::TableScan(scan) => Types::Table(scan.source.schema()),
+        LogicalPlan::Filter(filter) => Types::Input(filter.input.schema().clone()),
+        _ => return None,
+    };
+    Some(move |column: &LogicalColumn| {
+        let field = match &types {
+            Types::Table(table) => table.field_with_name(&column.name).ok(),
+            Types::Input(input) => input.field_from_column(column).ok().map(AsRef::as_ref),
+        };
+        field.map(|field| field.data_type().clone())
+    })
+}
+
 fn is_project_set(node: &LogicalPlan) -> bool {
     matches!(node, LogicalPlan::Extension(Extension { node }) if node.as_any().is::<ProjectSet>())
 }
 
-fn call(index: usize, field: FieldRef) -> Expr {
+pub(super) fn call(index: usize, field: FieldRef, narrowing: Option<Narrowing>) -> Expr {
     let parameter = Parameter {
         index,
+        narrowing,
         field: Arc::new(field.as_ref().clone().with_nullable(true)),
         // Of a function that is not volatile, the value might be asked for while planning.
         signature: Signature::nullary(Volatility::Volatile),
@@ -143,12 +184,7 @@ pub(super) fn value(expr: &Arc<dyn PhysicalExpr>, values: &[ScalarValue]) -> Opt
     if let Some(literal) = expr.downcast_ref::<Literal>() {
         return Some(literal.value().clone());
     }
-    let parameter = parameter(expr)?;
-    let (value, of) = (values.get(parameter.index)?, parameter.field.data_type());
-    match value.data_type() == *of {
-        true => Some(value.clone()),
-        false => value.cast_to(of).ok(),
-    }
+    parameter(expr)?.value(values)
 }
 
 /// One node with the values in place of its own parameters; its inputs stay as they are.
@@ -163,7 +199,10 @@ pub(super) fn valued(expr: Arc<dyn PhysicalExpr>, values: &[ScalarValue]) -> Res
             let Some(value) = values.get(parameter.index) else {
                 return internal_err!("no value for parameter ${}", parameter.index + 1);
             };
-            let value = value.cast_to(parameter.field.data_type())?;
+            let value = match parameter.value(values) {
+                Some(value) => value,
+                None => value.cast_to(parameter.field.data_type())?,
+            };
             // Which type it is, functions read there: a `char(n)` has blanks.
             let literal = Literal::new_with_metadata(value, Some(FieldMetadata::from(parameter.field.as_ref())));
             return Ok(Transformed::yes(Arc::new(literal) as Arc<dyn PhysicalExpr>));
