@@ -202,7 +202,8 @@ impl ExecutionPlan for GroupExec {
         };
         statistics.num_rows = match self.estimate {
             _ if self.spec.keys.is_empty() => Precision::Exact(1),
-            Some(rows) => Precision::Inexact(rows),
+            // Its input may be known better now than when it was planned.
+            Some(rows) => Precision::Inexact(input.num_rows.get_value().map_or(rows, |input| rows.min(*input))),
             None => Precision::Absent,
         };
         for (own, (key, _)) in statistics.column_statistics.iter_mut().zip(&self.spec.keys) {

@@ -410,7 +410,8 @@ pub(crate) async fn plan_of(run: &ExecutionContext, source: Source) -> Result<Re
         } => {
             // What cannot be planned without its values may well be with them.
             let open = open(run, &plan).await.unwrap_or(None);
-            if let Some(open) = open.as_ref().filter(|open| !shares_state(open)) {
+            let open = open.filter(|open| !shares_state(open));
+            if let Some(open) = &open {
                 // Its scans choose their indexes by the values: what it costs is told only with some.
                 let plan = fresh(open, Some(&values)).map_err(told)?;
                 if keeper.slot.note_generic(Some(cost(&plan)), mode) {
@@ -424,8 +425,12 @@ pub(crate) async fn plan_of(run: &ExecutionContext, source: Source) -> Result<Re
             }
             let bound = with_values(*plan, &values).map_err(told)?;
             let ready = physical(run, bound).await?;
-            keeper.slot.note_custom(keeper.basis.tables(), cost(&ready.plan));
-            run.engine.plans.keep(keeper, &ready.plan, Some(values));
+            let tables = keeper.basis.tables();
+            let generic = keeper.slot.note_custom_beside(tables, cost(&ready.plan), mode);
+            match open.filter(|_| generic) {
+                Some(open) => run.engine.plans.keep(keeper, &open, None),
+                None => run.engine.plans.keep(keeper, &ready.plan, Some(values)),
+            }
             Ok(ready)
         }
     }

@@ -1,7 +1,8 @@
 //! A prepared statement's choice between a plan for the values that it is executed with and one for any values.
 //!
 //! As in PostgreSQL (plancache.c, choose_custom_plan): the first executions are planned for their values. Then a plan is
-//! made that leaves the values open, and kept if it costs no more than planning and running the others did on average.
+//! made that leaves the values open, and kept if it costs no more than planning and running the others did on average; or no
+//! more than that for the values that there are then, of which both costs may depend far more.
 
 use super::{KeptPlan, Purpose};
 use crate::optimizer::execution::{fresh, moved};
@@ -62,6 +63,8 @@ struct History {
     custom_cost: f64,
     /// None: no generic plan has been made. Infinite: there can be none.
     generic_cost: Option<f64>,
+    /// What planning and running cost for the values that the generic plan was made at.
+    custom_beside: f64,
 }
 
 impl History {
@@ -73,7 +76,7 @@ impl History {
             PlanCacheMode::Auto if self.customs < CUSTOM_FIRST => false,
             PlanCacheMode::Auto => self
                 .generic_cost
-                .is_none_or(|cost| cost <= self.custom_cost / self.customs as f64),
+                .is_none_or(|cost| cost <= (self.custom_cost / self.customs as f64).max(self.custom_beside)),
         }
     }
 }
@@ -219,6 +222,14 @@ impl Slot {
         history.custom_cost += cost + PLANNING * (tables + 1) as f64;
     }
 
+    /// The same for the values for which a plan for any was not cheap enough. Whether that is to be used after all.
+    pub fn note_custom_beside(&self, tables: usize, cost: f64, mode: PlanCacheMode) -> bool {
+        self.note_custom(tables, cost);
+        let history = &mut self.0.lock().history;
+        history.custom_beside = cost + PLANNING * (tables + 1) as f64;
+        history.wants_generic(mode)
+    }
+
     /// A plan for any values has this cost; None: there is no such plan. Whether it is to be used.
     pub fn note_generic(&self, cost: Option<f64>, mode: PlanCacheMode) -> bool {
         let history = &mut self.0.lock().history;
@@ -243,6 +254,7 @@ mod tests {
         assert!(slot.note_generic(Some(14.0), PlanCacheMode::Auto) && slot.wants_generic(PlanCacheMode::Auto));
         assert!(!slot.note_generic(Some(16.0), PlanCacheMode::Auto) && !slot.wants_generic(PlanCacheMode::Auto));
         assert!(slot.wants_generic(PlanCacheMode::Generic));
+        assert!(slot.note_custom_beside(1, 11.0, PlanCacheMode::Auto) && slot.wants_generic(PlanCacheMode::Auto));
         assert!(!slot.note_generic(None, PlanCacheMode::Generic));
     }
 }

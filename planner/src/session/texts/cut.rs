@@ -1,9 +1,10 @@
 //! A statement's text without the literals that may be parameters of it.
 //!
-//! A literal is taken out only where that cannot change what the text means: a number or a string to whose left stand a column
-//! and a comparison, and to whose right the condition ends; an item of a list after IN, of INSERT's row, what UPDATE sets a
-//! column to, or adds to one. `LIMIT 5`, `5::text`, `ORDER BY 1`, `interval '1 day'`, `a[5]` and `numeric(5,2)` all look
-//! otherwise. What is not sure to be read as PostgreSQL's lexer reads it is left alone.
+//! A literal is taken out only where that cannot change what the text means: a number or a string to whose left stand a column,
+//! or a call, and a comparison or LIKE, and to whose right the condition ends; an item of a list after IN, of INSERT's row, what
+//! UPDATE sets a column to, or adds to one. A string may be of a named type there: `'2024-01-01'::date`, `date '2024-01-01'`. A long
+//! list after IN is one literal. `LIMIT 5`, `5::text`, `ORDER BY 1`, `a[5]` and `numeric(5,2)` all look otherwise. What is not
+//! sure to be read as PostgreSQL's lexer reads it is left alone.
 
 /// A literal that was taken out; numbers with their sign.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +16,24 @@ pub(super) enum Literal {
     Text(String),
     /// Digits alone, added to a column.
     Summand(String),
+    /// Those of a list, all of one kind.
+    List(Vec<Literal>),
+}
+
+impl Literal {
+    /// How its kind is told in a key.
+    fn kind(&self) -> &'static str {
+        match self {
+            Literal::Integer(_) => "$i",
+            Literal::Decimal(_) => "$d",
+            Literal::Text(_) => "$t",
+            Literal::Summand(_) => "$s",
+            Literal::List(items) => match items.first() {
+                Some(Literal::Text(_)) => "$lt",
+                _ => "$li",
+            },
+        }
+    }
 }
 
 /// A text and what was taken out of it.
@@ -33,10 +52,14 @@ enum Before {
     Nothing,
     /// A word that may name a column.
     Name,
-    /// The same and NOT.
+    /// A call's end.
+    Call,
+    /// One of these and NOT.
     NameNot,
     /// A column and a comparison.
     Comparison,
+    /// A column and LIKE.
+    Like,
     /// A column and BETWEEN, a literal after that, and AND after that.
     Between,
     Low,
@@ -53,6 +76,11 @@ impl Before {
     fn is_place(self) -> bool {
         use Before::*;
         matches!(self, Comparison | Between | LowAnd | Item | Sum)
+    }
+
+    /// Whether something stands there that may be compared.
+    fn is_subject(self) -> bool {
+        matches!(self, Before::Name | Before::Call)
     }
 }
 
@@ -91,8 +119,12 @@ const NO_NAMES: [&str; 22] = [
 ];
 /// Words after which a WITH is left alone: it changes data, or its parts decide each other's types.
 const NOT_UNDER_WITH: [&str; 5] = ["insert", "update", "delete", "merge", "recursive"];
+/// Types that may stand before a string, which is of it then.
+const TYPES: [&str; 6] = ["date", "timestamp", "timestamptz", "time", "uuid", "numeric"];
 /// Most literals that are taken out of a text.
 const LITERALS_MAX: usize = 100;
+/// Lists of so many items are one literal.
+const LIST_MIN: usize = 4;
 
 fn kind(sql: &str, start: usize) -> Option<Kind> {
     let word = sql.as_bytes().get(start..start + 6)?;
@@ -127,6 +159,8 @@ pub(super) fn cut(sql: &str, pinned: &[usize]) -> Option<Cut> {
     // Where a minus stands that belongs to the number after it.
     let mut sign: Option<usize> = None;
     let mut depth = 0_usize;
+    // Where IN stands, or the NOT before it.
+    let mut negated_at = 0;
     // In parentheses of which depth items are.
     let mut list: Option<usize> = None;
     // INSERT's row: it comes next, and it was there.
@@ -168,11 +202,28 @@ pub(super) fn cut(sql: &str, pinned: &[usize]) -> Option<Cut> {
                         false => in_set = kind == Kind::Update && is("set"),
                     }
                 }
+                if before.is_subject() {
+                    negated_at = at;
+                }
+                if let (true, false, Some((end, literal))) = (before.is_place(), returning, typed(sql, at, end)) {
+                    if fits(sql, before, &literal, end, in_set && depth == 0) && made.literals.len() < LITERALS_MAX {
+                        if !pinned.contains(&found) {
+                            let cast = ["CAST(", &format!(" AS {word})")];
+                            made.take(&sql[kept..at], literal, &format!("{word} "), cast);
+                            kept = end;
+                        }
+                        found += 1;
+                    }
+                    before = Before::Nothing;
+                    at = end;
+                    continue;
+                }
                 before = match before {
                     _ if returning => Before::Nothing,
-                    Before::Name if is("not") => Before::NameNot,
-                    Before::Name | Before::NameNot if is("between") => Before::Between,
-                    Before::Name | Before::NameNot if is("in") => Before::In,
+                    Before::Name | Before::Call if is("not") => Before::NameNot,
+                    Before::Name | Before::Call | Before::NameNot if is("between") => Before::Between,
+                    Before::Name | Before::Call | Before::NameNot if is("in") => Before::In,
+                    Before::Name | Before::Call | Before::NameNot if is("like") || is("ilike") => Before::Like,
                     Before::Low if is("and") => Before::LowAnd,
                     _ if NO_NAMES.iter().any(|name| is(name)) => Before::Nothing,
                     _ => Before::Name,
@@ -197,6 +248,24 @@ pub(super) fn cut(sql: &str, pinned: &[usize]) -> Option<Cut> {
                     b'(' => {
                         depth += 1;
                         let row = row_next && depth == 1;
+                        if let (true, Some((end, items))) = (was == Before::In && !returning, long_list(sql, at))
+                            && (is_end(sql, end, ");") || follows(sql, end, &ENDS))
+                            && made.literals.len() < LITERALS_MAX
+                        {
+                            depth -= 1;
+                            if !pinned.contains(&found) {
+                                let negated = sql[negated_at..at].to_ascii_lowercase().starts_with("not");
+                                let (key, call) = match negated {
+                                    true => ("not in ", ["<> ALL (", ")"]),
+                                    false => ("in ", ["= ANY (", ")"]),
+                                };
+                                made.take(&sql[kept..negated_at], Literal::List(items), key, call);
+                                kept = end;
+                            }
+                            found += 1;
+                            at = end;
+                            continue;
+                        }
                         if row || (was == Before::In && list.is_none()) {
                             list = Some(depth);
                             before = Before::Item;
@@ -209,6 +278,7 @@ pub(super) fn cut(sql: &str, pinned: &[usize]) -> Option<Cut> {
                             list = None;
                         }
                         depth = depth.checked_sub(1)?;
+                        before = if returning { Before::Nothing } else { Before::Call };
                     }
                     b',' if list == Some(depth) => before = Before::Item,
                     // Another row.
@@ -236,7 +306,7 @@ pub(super) fn cut(sql: &str, pinned: &[usize]) -> Option<Cut> {
                 }
                 let compares = matches!(operator, "=" | "<" | ">" | "<=" | ">=" | "<>" | "!=");
                 before = match before {
-                    Before::Name if compares => Before::Comparison,
+                    Before::Name | Before::Call if compares => Before::Comparison,
                     Before::Name if in_set && depth == 0 && matches!(operator, "+" | "-") => Before::Sum,
                     _ => Before::Nothing,
                 };
@@ -246,16 +316,15 @@ pub(super) fn cut(sql: &str, pinned: &[usize]) -> Option<Cut> {
             _ => return None,
         };
         let is_low = before == Before::Between;
-        let ends_set = || in_set && depth == 0 && (is_end(sql, end, ",;") || follows(sql, end, &SET_ENDS));
-        let fits = match before {
-            Before::Comparison => is_end(sql, end, ");") || follows(sql, end, &ENDS) || ends_set(),
-            Before::LowAnd => is_end(sql, end, ");") || follows(sql, end, &ENDS),
-            Before::Between => follows(sql, end, &["and"]),
-            Before::Item => !sql[end..].trim_ascii_start().is_empty() && is_end(sql, end, ",)"),
-            Before::Sum => ends_set() && matches!(literal, Some(Literal::Integer(_))),
-            _ => false,
+        // A string may be cast to a type.
+        let whole = match &literal {
+            Some(Literal::Text(_)) => end_of_cast(sql, end),
+            _ => end,
         };
-        if let (true, Some(literal)) = (fits && made.literals.len() < LITERALS_MAX, literal) {
+        if let Some(literal) = literal
+            && fits(sql, before, &literal, whole, in_set && depth == 0)
+            && made.literals.len() < LITERALS_MAX
+        {
             if !pinned.contains(&found) {
                 let from = signed.unwrap_or(at);
                 let number = |digits: String| if signed.is_some() { format!("-{digits}") } else { digits };
@@ -265,27 +334,104 @@ pub(super) fn cut(sql: &str, pinned: &[usize]) -> Option<Cut> {
                     Literal::Decimal(digits) => Literal::Decimal(number(digits)),
                     other => other,
                 };
-                let kind = match literal {
-                    Literal::Integer(_) => "$i",
-                    Literal::Decimal(_) => "$d",
-                    Literal::Text(_) => "$t",
-                    Literal::Summand(_) => "$s",
-                };
-                made.literals.push(literal);
-                made.key.push_str(&sql[kept..from]);
-                made.key.push_str(kind);
-                made.text.push_str(&sql[kept..from]);
-                made.text.push_str(&format!("${}", made.literals.len()));
+                made.take(&sql[kept..from], literal, "", ["", ""]);
                 kept = end;
             }
             found += 1;
         }
         before = if is_low { Before::Low } else { Before::Nothing };
-        at = end;
+        at = whole;
     }
     made.key.push_str(&sql[kept..]);
     made.text.push_str(&sql[kept..]);
     Some(made)
+}
+
+impl Cut {
+    /// Takes a literal out behind a piece of the text: in its place there is a parameter, between two other pieces. What the key
+    /// says before the literal's kind tells these.
+    fn take(&mut self, before: &str, literal: Literal, key: &str, around: [&str; 2]) {
+        self.key.extend([before, key, literal.kind()]);
+        self.literals.push(literal);
+        let number = format!("${}", self.literals.len());
+        self.text.extend([before, around[0], &number, around[1]]);
+    }
+}
+
+/// Whether a literal may be a parameter by what stands around it.
+fn fits(sql: &str, before: Before, literal: &Literal, end: usize, in_set: bool) -> bool {
+    let ends = || is_end(sql, end, ");") || follows(sql, end, &ENDS);
+    let ends_set = || in_set && (is_end(sql, end, ",;") || follows(sql, end, &SET_ENDS));
+    match before {
+        Before::Comparison => ends() || ends_set(),
+        Before::Like => matches!(literal, Literal::Text(_)) && ends(),
+        Before::LowAnd => ends(),
+        Before::Between => follows(sql, end, &["and"]),
+        Before::Item => !sql[end..].trim_ascii_start().is_empty() && is_end(sql, end, ",)"),
+        Before::Sum => ends_set() && matches!(literal, Literal::Integer(_)),
+        _ => false,
+    }
+}
+
+/// The end of a string behind a word that names its type, and the string.
+fn typed(sql: &str, at: usize, end: usize) -> Option<(usize, Literal)> {
+    let is_type = TYPES.iter().any(|name| sql[at..end].eq_ignore_ascii_case(name));
+    let start = end + sql[end..].find(|c: char| !c.is_ascii_whitespace())?;
+    if !is_type || start == end || sql.as_bytes()[start] != b'\'' {
+        return None;
+    }
+    let (end, literal) = string(sql, start)?;
+    Some((end, literal?))
+}
+
+/// The end of a cast to a type of one word that begins here, or here.
+fn end_of_cast(sql: &str, at: usize) -> usize {
+    let Some(of) = sql[at..].strip_prefix("::") else {
+        return at;
+    };
+    let word = end_of_word(of.as_bytes(), 0);
+    let begins = of
+        .bytes()
+        .next()
+        .is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+    let continues =
+        is_of_word(*of.as_bytes().get(word).unwrap_or(&b' ')) || of[word..].starts_with(['(', '[', '.', ':']);
+    if begins && !continues { at + 2 + word } else { at }
+}
+
+/// The end of a list in parentheses that begins here, and its items, where these are many literals of one kind.
+fn long_list(sql: &str, at: usize) -> Option<(usize, Vec<Literal>)> {
+    let bytes = sql.as_bytes();
+    let mut items: Vec<Literal> = vec![];
+    let mut at = at + 1;
+    let skipped = |at: usize| at + bytes[at..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+    loop {
+        at = skipped(at);
+        let negative = bytes.get(at) == Some(&b'-');
+        if negative {
+            at = skipped(at + 1);
+        }
+        let (end, literal) = match bytes.get(at)? {
+            b'0'..=b'9' => number(bytes, at)?,
+            b'\'' if !negative => string(sql, at)?,
+            _ => return None,
+        };
+        let literal = match literal? {
+            Literal::Integer(digits) if negative => Literal::Integer(format!("-{digits}")),
+            Literal::Decimal(_) => return None,
+            other => other,
+        };
+        if items.first().is_some_and(|first| first.kind() != literal.kind()) {
+            return None;
+        }
+        items.push(literal);
+        at = skipped(end);
+        match bytes.get(at)? {
+            b',' => at += 1,
+            b')' => return (items.len() >= LIST_MIN).then_some((at + 1, items)),
+            _ => return None,
+        }
+    }
 }
 
 fn is_operator(byte: u8) -> bool {

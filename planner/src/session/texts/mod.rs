@@ -17,12 +17,17 @@ use crate::pg::statement::Statement;
 use crate::session::plan_cache::{Basis, Purpose};
 use crate::session::{Prepared, Session};
 use cut::{Cut, Literal, cut};
+use datafusion::arrow::array::ListArray;
+use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tenon_storage::SqlType;
+use tenon_storage::parse::{parse_scalar, parse_scalar_by};
+use tenon_storage::types::NUMERIC;
 
 /// The longest text that is looked up, bytes.
 const TEXT_BYTES_MAX: usize = 8 << 10;
@@ -165,7 +170,7 @@ impl Session {
         let text = texts.iter().find(right)?.clone();
         text.used.store(kept.clock, Ordering::Relaxed);
         drop(kept);
-        let values = values(&text.prepared, &found.literals)?;
+        let values = values(&text.prepared, &found.literals, &self.settings)?;
         text.uses.fetch_add(1, Ordering::Relaxed);
         self.refreshed = self.block().is_some();
         Some(Known { text, values })
@@ -234,7 +239,7 @@ impl Session {
                     // It is counted as the statement that it is a form of.
                     let entry = engine.tracked.entry(&prepared.entry, &prepared.statement);
                     let _ = parameterised.entry.set(entry.clone());
-                    let fits = fitting(&parameterised, &found.literals);
+                    let fits = fitting(&parameterised, &found.literals, &self.settings);
                     if fits.iter().all(|fits| *fits) {
                         self.keep(found.key, Arc::new(parameterised));
                         break;
@@ -292,25 +297,28 @@ impl Session {
 }
 
 /// Which literals the parameters hold without a change.
-fn fitting(prepared: &Prepared, literals: &[Literal]) -> Vec<bool> {
-    let parameters = prepared.params.iter().zip(&prepared.param_data_types);
-    let fits = parameters
-        .zip(literals)
-        .map(|((pg, of), literal)| value(literal, *pg, of).is_some());
+fn fitting(prepared: &Prepared, literals: &[Literal], settings: &Settings) -> Vec<bool> {
+    let fits = parameters(prepared, literals).map(|(literal, pg, of)| value(literal, pg, of, settings).is_some());
     fits.collect()
 }
 
-fn values(prepared: &Prepared, literals: &[Literal]) -> Option<Vec<ScalarValue>> {
-    let parameters = prepared.params.iter().zip(&prepared.param_data_types);
-    parameters
-        .zip(literals)
-        .map(|((pg, of), literal)| value(literal, *pg, of))
-        .collect()
+fn values(prepared: &Prepared, literals: &[Literal], settings: &Settings) -> Option<Vec<ScalarValue>> {
+    let values = parameters(prepared, literals).map(|(literal, pg, of)| value(literal, pg, of, settings));
+    values.collect()
+}
+
+/// The literals with the types of their parameters.
+fn parameters<'a>(
+    prepared: &'a Prepared,
+    literals: &'a [Literal],
+) -> impl Iterator<Item = (&'a Literal, PgType, &'a DataType)> {
+    let types = prepared.params.iter().copied().zip(&prepared.param_data_types);
+    literals.iter().zip(types).map(|(literal, (pg, of))| (literal, pg, of))
 }
 
 /// A literal as a parameter of a type that compares with it as the literal's own does. None for types of which that is not
 /// sure, and for values that they do not have.
-fn value(literal: &Literal, pg: PgType, of: &DataType) -> Option<ScalarValue> {
+fn value(literal: &Literal, pg: PgType, of: &DataType, settings: &Settings) -> Option<ScalarValue> {
     const TEXT: [u32; 2] = [25, 1043];
     match (literal, of) {
         (Literal::Integer(digits), DataType::Int16) => digits.parse().ok().map(|v| ScalarValue::Int16(Some(v))),
@@ -338,8 +346,74 @@ fn value(literal: &Literal, pg: PgType, of: &DataType) -> Option<ScalarValue> {
         (Literal::Text(text), DataType::Utf8View) if TEXT.contains(&pg.oid) => {
             Some(ScalarValue::Utf8View(Some(text.clone())))
         }
+        (Literal::Decimal(text), DataType::Float64) => text.parse().ok().map(|v| ScalarValue::Float64(Some(v))),
+        (Literal::Integer(text) | Literal::Decimal(text), of) if *of == NUMERIC => {
+            read(SqlType::Numeric, text, of, settings)
+        }
+        (Literal::Text(text), DataType::Decimal128(precision, scale)) => {
+            let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+            let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            let plain = digits(whole.strip_prefix('-').unwrap_or(whole)) && (fraction.is_empty() || digits(fraction));
+            plain.then(|| decimal(whole, fraction, *precision, *scale))?
+        }
+        (Literal::Text(text), of) => {
+            let sql_type = SqlType::of_oid(pg.oid, -1).filter(|sql_type| is_read(*sql_type))?;
+            let is_moment = |word: &str| text.to_ascii_lowercase().contains(word);
+            if sql_type.data_type().is_temporal() && MOMENTS.into_iter().any(is_moment) {
+                return None;
+            }
+            read(sql_type, text, of, settings)
+        }
+        (Literal::List(items), DataType::List(item)) => {
+            let of = item.data_type();
+            let sql_type = SqlType::of_oid(pg.oid, -1)?;
+            let SqlType::Array(array) = sql_type else { return None };
+            let is_plain = |of: &DataType| {
+                of.is_signed_integer()
+                    || matches!(
+                        of,
+                        DataType::Utf8View | DataType::Date32 | DataType::FixedSizeBinary(16)
+                    )
+            };
+            let element = PgType {
+                oid: array.element().oid(),
+                ..pg
+            };
+            let items = items.iter().map(|literal| value(literal, element, of, settings));
+            let items = items.collect::<Option<Vec<_>>>().filter(|_| is_plain(of))?;
+            let items = ScalarValue::iter_to_array(items).ok()?;
+            let offsets = OffsetBuffer::from_lengths([items.len()]);
+            Some(ScalarValue::List(Arc::new(ListArray::new(
+                item.clone(),
+                offsets,
+                items,
+                None,
+            ))))
+        }
         _ => None,
     }
+}
+
+/// Words in a text by which a time follows from when it is read.
+const MOMENTS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
+
+/// Whether a string of a statement is read as a value of the type, and as nothing else.
+fn is_read(of: SqlType) -> bool {
+    use SqlType::*;
+    matches!(
+        of,
+        Bool | Int2 | Int4 | Int8 | Float4 | Float8 | Numeric | Bpchar | Json | Jsonb
+    ) || matches!(of, Date | Time | Timestamp | TimestampTz | Uuid)
+}
+
+/// The value of a type that a text says; None where it says none, or the plan expects another form.
+fn read(sql_type: SqlType, text: &str, of: &DataType, settings: &Settings) -> Option<ScalarValue> {
+    let value = match sql_type.data_type().is_temporal() {
+        true => parse_scalar_by(sql_type, text, &settings.conventions(None)),
+        false => parse_scalar(sql_type, text),
+    };
+    let value = ScalarValue::try_from_array(&value.ok()?, 0).ok()?;
+    (value.data_type() == *of).then_some(value)
 }
 
 fn decimal(whole: &str, fraction: &str, precision: u8, scale: i8) -> Option<ScalarValue> {

@@ -78,6 +78,43 @@ fn literals_of_lists_rows_and_assignments_are_taken_out() {
                 integer("4"),
             ],
         ),
+        (
+            "SELECT 1 FROM t WHERE d = '2024-01-01'::date AND e >= Timestamp  '2024-01-01' AND d BETWEEN 'a'::date AND date 'b'",
+            "SELECT 1 FROM t WHERE d = $1::date AND e >= CAST($2 AS Timestamp) AND d BETWEEN $3::date AND CAST($4 AS date)",
+            ["2024-01-01", "2024-01-01", "a", "b"]
+                .map(|text| Text(text.into()))
+                .to_vec(),
+        ),
+        (
+            "INSERT INTO t VALUES ('x'::date, uuid 'y', 5)",
+            "INSERT INTO t VALUES ($1::date, CAST($2 AS uuid), $3)",
+            vec![Text("x".into()), Text("y".into()), integer("5")],
+        ),
+        (
+            "UPDATE t SET a = 'x'::date, b = date 'y' WHERE lower(v) = 'z' AND v NOT LIKE 'a%' OR f(5) IN (2, 3) AND v ilike '%'",
+            "UPDATE t SET a = $1::date, b = CAST($2 AS date) WHERE lower(v) = $3 AND v NOT LIKE $4 OR f(5) IN ($5, $6) AND v ilike $7",
+            vec![
+                Text("x".into()),
+                Text("y".into()),
+                Text("z".into()),
+                Text("a%".into()),
+                integer("2"),
+                integer("3"),
+                Text("%".into()),
+            ],
+        ),
+        (
+            "SELECT 1 FROM t WHERE k IN (1,-2, 3,4) AND v not in ('a', 'b','c' ,'d') AND k IN (1,2,3,'4') ORDER BY 1",
+            "SELECT 1 FROM t WHERE k = ANY ($1) AND v <> ALL ($2) AND k IN ($3,$4,$5,$6) ORDER BY 1",
+            vec![
+                List(["1", "-2", "3", "4"].map(integer).to_vec()),
+                List(["a", "b", "c", "d"].map(|text| Text(text.into())).to_vec()),
+                integer("1"),
+                integer("2"),
+                integer("3"),
+                Text("4".into()),
+            ],
+        ),
         ("UPDATE t SET a = 1;", "UPDATE t SET a = $1;", vec![integer("1")]),
         (
             "DELETE FROM t WHERE k = 5 RETURNING *",
@@ -92,11 +129,14 @@ fn literals_of_lists_rows_and_assignments_are_taken_out() {
     ] {
         assert_eq!(parts(sql), (text.to_owned(), literals));
     }
+    // A list is not cut where it is pinned, and the next literal has the next number.
+    let pinned = cut("SELECT 1 FROM t WHERE k IN (1, 2, 3, 4) AND g = 5", &[0]).unwrap();
+    assert_eq!(pinned.text, "SELECT 1 FROM t WHERE k IN (1, 2, 3, 4) AND g = $1");
     // A number that is added is no number that is compared.
     let key = |sql| cut(sql, &[]).unwrap().key;
     assert_ne!(key("UPDATE t SET a = a + 5"), key("UPDATE t SET a = 5"));
     assert_eq!(key("UPDATE t SET a = a + 5"), key("UPDATE t SET a = a + -7"));
-    let many = format!("SELECT 1 FROM t WHERE k IN ({}5)", "1, ".repeat(200));
+    let many = format!("INSERT INTO t VALUES ({}5)", "1, ".repeat(200));
     assert_eq!(parts(&many).1.len(), LITERALS_MAX);
 }
 
@@ -109,14 +149,16 @@ fn others_stay() {
         "SELECT a FROM t WHERE k =- 5",
         "SELECT a FROM t WHERE k = - - 5",
         "SELECT a FROM t WHERE k = -x.y AND k = a - 5",
-        "SELECT a FROM t WHERE d = date '2024-01-01'",
+        "SELECT a FROM t WHERE d = date '2024-01-01' + 1 OR d = interval '1 day' OR d = date'2024-01-01'",
+        "SELECT a FROM t WHERE v = 'a'::varchar(3) OR v = 'a'::s.t OR v = 'a'::text::date OR v = '{1}'::int[]",
+        "SELECT a FROM t WHERE v LIKE 'a' ESCAPE 'x' OR v LIKE 5 OR v = 5 LIKE 'a'",
         "SELECT a FROM t WHERE k = 'a' 'b'",
         "SELECT a FROM t WHERE k = 'a' COLLATE \"C\"",
         "SELECT a FROM t WHERE d > now() - interval '1 day'",
         "SELECT a[5] FROM t WHERE k = a[5]",
         "SELECT a::numeric(5,2) FROM t GROUP BY 1 HAVING NULL = 5",
         "SELECT a FROM t WHERE k IN (SELECT b, 5) LIMIT 5 OFFSET 7",
-        "SELECT a FROM t WHERE (k, g) IN ((1, 2)) AND f(k, 5) IN (2, 3)",
+        "SELECT a FROM t WHERE (k, g) IN ((1, 2)) AND a[1] IN (2, 3)",
         "INSERT INTO t (a) VALUES (5 + 1, f(5), 'a' || 'b', 5::text, ARRAY[1, 2], date '2024-01-01')",
         "INSERT INTO t SELECT 5, 'a' FROM u RETURNING a = 5",
         "UPDATE t SET (a, b) = (1, 2), c = c * 2, d = 5 + 1, e = 2 + e, f = f + 0.5, g = g + 1 - 2",
