@@ -3,7 +3,8 @@
 mod like;
 mod narrow;
 
-pub use narrow::{NarrowArithmetic, NarrowValues};
+pub use like::FastLike;
+pub use narrow::{NarrowArithmetic, NarrowComparison, NarrowValues};
 
 use std::sync::Arc;
 

@@ -10,8 +10,9 @@
 use super::execution::current;
 use super::parameters::{parameter, value, valued};
 use super::pieces::PiecesExec;
+use super::row_order::AppendExec;
 use super::top_filters::same_rows;
-use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::{concat_batches, filter_record_batch};
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::cast::as_boolean_array;
@@ -21,8 +22,8 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{
-    BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, Literal, NegativeExpr, NotExpr,
-    TryCastExpr,
+    BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NegativeExpr,
+    NotExpr, TryCastExpr,
 };
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::ExecutionPlan;
@@ -39,6 +40,7 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use std::borrow::Cow;
 use std::sync::Arc;
 use tenon_executor::aggregate::GroupExec;
+use tenon_executor::expr::{FastLike, NarrowArithmetic, NarrowComparison};
 use tenon_executor::index::is_worth_lookups;
 use tenon_executor::join::{IndexJoinExec, JoinExec};
 use tenon_executor::pipeline::OffloadExec;
@@ -47,8 +49,10 @@ use tenon_storage::{DatabaseState, SqlType, TableVersion};
 
 /// Rows that a plan may read.
 const ROWS_MAX: usize = 4096;
-/// The same where it changes the case of texts, which may be long, to compare them.
-const FOLDED_ROWS_MAX: usize = 64;
+/// The same where it makes texts of others, or compares them in more than their order.
+const LIGHT_ROWS_MAX: usize = 64;
+/// Bytes that the texts of these rows may have.
+const LIGHT_BYTES_MAX: usize = 64 << 10;
 /// Rows that are looked up for a join.
 const LOOKUPS_MAX: usize = 256;
 /// Nodes above each other.
@@ -73,6 +77,72 @@ const FUNCTIONS: [&str; 12] = [
     // A parameter's items, of which there are few.
     "any_eq",
     "all_ne",
+];
+
+/// Functions of which the same is true for short values: they take a time in proportion to these.
+const LIGHT_FUNCTIONS: [&str; 62] = [
+    "\u{1}subscript",
+    "age",
+    "array_length",
+    "btrim",
+    "ceil",
+    "character_length",
+    "concat",
+    "concat_ws",
+    "convert",
+    "date_difference",
+    "date_part",
+    "date_plus",
+    "date_trunc",
+    "extract",
+    "floor",
+    "greatest",
+    "initcap",
+    "json_array_element",
+    "json_array_element_text",
+    "json_at_path",
+    "json_at_path_text",
+    "json_object_field",
+    "json_object_field_text",
+    "jsonb_exists",
+    "least",
+    "left",
+    "length",
+    "lower",
+    "ltrim",
+    "md5",
+    "mod",
+    "nullif",
+    "numeric_add",
+    "numeric_div",
+    "numeric_mul",
+    "numeric_sub",
+    "octet_length",
+    "parse",
+    "position",
+    "reverse",
+    "right",
+    "round",
+    "rtrim",
+    "signum",
+    "split_part",
+    "starts_with",
+    "strpos",
+    "substring",
+    "tenon_negate",
+    "textcat",
+    "timestamp_difference",
+    "timestamp_plus_interval",
+    "timestamptz_plus_interval",
+    "timezone",
+    "to_char",
+    "to_text",
+    "to_timestamp",
+    "translate",
+    "trim",
+    "trunc",
+    "upper",
+    "upper_bound",
 ];
 
 /// Aggregates that keep one value, or two.
@@ -108,10 +178,13 @@ fn are_known(plan: &Arc<dyn ExecutionPlan>, depth: usize, expressions: &mut usiz
     } else if let Some(node) = plan.downcast_ref::<OffloadExec>() {
         !node.is_asked_for()
     } else if plan.is::<GroupExec>() {
-        is_one_group(plan)
+        has_short_groups(plan)
     } else {
         plan.is::<DataSourceExec>() || is_movable_node(plan) && !plan.is::<JoinExec>()
     };
+    if !known {
+        eprintln!("NOTKNOWN {}", plan.name());
+    }
     // An empty plan may have several partitions, each with its rows.
     let whole = !plan.is::<PlaceholderRowExec>() || plan.properties().partitioning.partition_count() == 1;
     let schema = plan.children().first().map_or_else(
@@ -122,9 +195,10 @@ fn are_known(plan: &Arc<dyn ExecutionPlan>, depth: usize, expressions: &mut usiz
         |input| input.schema(),
     );
     let mut short = known && whole;
-    let of_scan = plan.is::<ScanExec>();
+    // What is evaluated over no more rows than such take a short time for.
+    let few = plan.is::<ScanExec>() || plan.is::<ProjectionExec>() || plan.is::<FilterExec>() || plan.is::<GroupExec>();
     let mut look = |expr: &Arc<dyn PhysicalExpr>| {
-        short = short && is_short(expr, &schema, of_scan, expressions)?;
+        short = short && is_short(expr, &schema, few, expressions)?;
         Ok(TreeNodeRecursion::Continue)
     };
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
@@ -139,10 +213,8 @@ fn are_known(plan: &Arc<dyn ExecutionPlan>, depth: usize, expressions: &mut usiz
         // What it tells the scan below is not evaluated.
         let mut keys = sort.expr().iter();
         keys.try_for_each(|key| look(&key.expr).map(drop))?;
-    } else if let Some(group) = plan.downcast_ref::<GroupExec>() {
-        let arguments = group.spec().aggregates.iter().flat_map(|one| one.expressions());
-        let filters = group.spec().filters.iter().flatten().cloned();
-        arguments.chain(filters).try_for_each(|expr| look(&expr).map(drop))?;
+    } else if plan.is::<GroupExec>() {
+        evaluated(plan).iter().try_for_each(|expr| look(expr).map(drop))?;
     } else if !plan.is::<RepartitionExec>() && !plan.is::<DataSourceExec>() {
         // Where rows go is not asked.
         plan.apply_expressions(&mut look).map(drop)?;
@@ -176,12 +248,13 @@ pub(crate) fn is_movable_node(plan: &Arc<dyn ExecutionPlan>) -> bool {
         || plan.is::<JoinExec>()
         || plan.is::<IndexJoinExec>()
         || plan.is::<OffloadExec>()
+        || plan.is::<AppendExec>()
         || (plan.is::<PlaceholderRowExec>() && plan.schema().fields().is_empty())
         || plan.is::<EmptyExec>()
 }
 
-/// Whether a plan aggregates all rows by functions that keep none of them.
-fn is_one_group(plan: &Arc<dyn ExecutionPlan>) -> bool {
+/// Whether a plan aggregates rows by functions that keep none of them.
+fn has_short_groups(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let Some(group) = plan.downcast_ref::<GroupExec>() else {
         return false;
     };
@@ -190,11 +263,11 @@ fn is_one_group(plan: &Arc<dyn ExecutionPlan>) -> bool {
         let plain = !aggregate.is_distinct() && aggregate.order_bys().is_empty();
         plain && AGGREGATES.contains(&aggregate.fun().name())
     };
-    spec.keys.is_empty() && spec.aggregates.iter().all(known)
+    spec.sets.is_empty() && spec.aggregates.iter().all(known)
 }
 
-/// Whether an expression takes a short time for each row, or if `folds` for each of a few.
-fn is_short(expr: &Arc<dyn PhysicalExpr>, schema: &Schema, folds: bool, expressions: &mut usize) -> Result<bool> {
+/// Whether an expression takes a short time for each row, or if `few` for each of a few.
+fn is_short(expr: &Arc<dyn PhysicalExpr>, schema: &Schema, few: bool, expressions: &mut usize) -> Result<bool> {
     let mut short = true;
     expr.apply(|expr| {
         *expressions += 1;
@@ -220,8 +293,11 @@ fn is_short(expr: &Arc<dyn PhysicalExpr>, schema: &Schema, folds: bool, expressi
         short = plain
             || is_copy(expr, schema)
             || is_given_text(expr)
-            || (folds && is_folded(expr))
+            || (few && is_light(expr))
             || (known && (parameter(expr).is_some() || fixed(expr.data_type(schema)?)));
+        if !short {
+            eprintln!("NOTSHORT {expr:?}");
+        }
         if !short {
             eprintln!("NOTSHORT {expr:?}");
         }
@@ -250,15 +326,57 @@ fn is_copy(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
     }
 }
 
-/// Whether an expression is a column's text, or one that the statement gives, in another case: indexes have such keys.
-fn is_folded(expr: &Arc<dyn PhysicalExpr>) -> bool {
-    let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() else {
-        return false;
-    };
-    let is_text = |arg: &Arc<dyn PhysicalExpr>| {
-        arg.is::<Column>() || arg.is::<Literal>() || parameter(arg).is_some() || is_given_text(arg)
-    };
-    matches!(call.name(), "lower" | "upper") && call.return_type().is_string() && call.args().iter().all(is_text)
+/// Whether an expression takes a time in proportion to the values of which it is made.
+fn is_light(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    match expr.downcast_ref::<ScalarFunctionExpr>() {
+        Some(call) => LIGHT_FUNCTIONS.binary_search(&call.name()).is_ok(),
+        None => {
+            expr.is::<CaseExpr>()
+                || expr.is::<CastExpr>()
+                || expr.is::<LikeExpr>()
+                || expr.is::<FastLike>()
+                || expr.is::<NarrowArithmetic>()
+                || expr.is::<NarrowComparison>()
+        }
+    }
+}
+
+/// What a node evaluates over its input's rows.
+fn evaluated(plan: &Arc<dyn ExecutionPlan>) -> Vec<Arc<dyn PhysicalExpr>> {
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        projection.expr().iter().map(|own| Arc::clone(&own.expr)).collect()
+    } else if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+        vec![Arc::clone(filter.predicate())]
+    } else if let Some(group) = plan.downcast_ref::<GroupExec>() {
+        let spec = group.spec();
+        let arguments = spec.aggregates.iter().flat_map(|one| one.expressions());
+        let filters = spec.filters.iter().flatten().cloned();
+        let keys = spec.keys.iter().map(|(key, _)| Arc::clone(key));
+        arguments.chain(filters).chain(keys).collect()
+    } else {
+        vec![]
+    }
+}
+
+/// Whether expressions are all evaluated in a short time over these rows.
+fn are_light(exprs: &[Arc<dyn PhysicalExpr>], batches: &[RecordBatch]) -> bool {
+    let makes = |expr: &Arc<dyn PhysicalExpr>| expr.exists(|part| Ok(is_light(part))).unwrap_or(true);
+    if !exprs.iter().any(makes) {
+        return true;
+    }
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let columns = || batches.iter().flat_map(RecordBatch::columns);
+    rows <= LIGHT_ROWS_MAX && columns().map(text_bytes).sum::<usize>() <= LIGHT_BYTES_MAX
+}
+
+/// What an array's values of no fixed width have.
+fn text_bytes(array: &ArrayRef) -> usize {
+    match array.data_type() {
+        DataType::Utf8View => array.as_string_view().lengths().map(|bytes| bytes as usize).sum(),
+        DataType::BinaryView => array.as_binary_view().lengths().map(|bytes| bytes as usize).sum(),
+        of if of.is_primitive() || *of == DataType::Boolean => 0,
+        _ => array.to_data().get_slice_memory_size().unwrap_or(usize::MAX),
+    }
 }
 
 /// Whether an expression is a text that the statement gives, in the form that its column has.
@@ -331,6 +449,26 @@ fn evaluate(plan: &Arc<dyn ExecutionPlan>, given: Given<'_>) -> Result<Option<Ve
     if let Some(join) = plan.downcast_ref::<IndexJoinExec>() {
         return look_up(join, given);
     }
+    if plan.is::<AppendExec>() {
+        let mut all = vec![];
+        for input in plan.children() {
+            let Some(batches) = evaluate(input, given)? else {
+                return Ok(None);
+            };
+            let schema = plan.schema();
+            let as_all = |batch: RecordBatch| {
+                RecordBatch::try_new_with_options(
+                    schema.clone(),
+                    batch.columns().to_vec(),
+                    &RecordBatchOptions::new().with_row_count(Some(batch.num_rows())),
+                )
+            };
+            for batch in batches {
+                all.push(as_all(batch)?);
+            }
+        }
+        return Ok(Some(all));
+    }
     let [input] = plan.children()[..] else {
         return Ok(plan.is::<EmptyExec>().then(Vec::new));
     };
@@ -345,6 +483,9 @@ fn evaluate(plan: &Arc<dyn ExecutionPlan>, given: Given<'_>) -> Result<Option<Ve
     let Some(batches) = evaluate(input, given)? else {
         return Ok(None);
     };
+    if !are_light(&evaluated(plan), &batches) {
+        return Ok(None);
+    }
     let batches = if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
         project(projection, batches, values)?
     } else if let Some(filter) = plan.downcast_ref::<FilterExec>() {
@@ -360,7 +501,10 @@ fn evaluate(plan: &Arc<dyn ExecutionPlan>, given: Given<'_>) -> Result<Option<Ve
         let rows = concat_batches(&merge.input().schema(), &batches)?;
         vec![sort_batch(&rows, merge.expr(), merge.fetch())?]
     } else if let Some(group) = plan.downcast_ref::<GroupExec>() {
-        vec![aggregate(group, &batches)?]
+        match group.spec().keys.is_empty() {
+            true => vec![aggregate(group, &batches)?],
+            false => vec![group.spec().groups_of(&batches)?],
+        }
     } else {
         limited(batches, 0, plan.fetch())
     };
@@ -471,9 +615,9 @@ fn read(scan: &ScanExec) -> Result<Option<Vec<RecordBatch>>> {
 
 /// Rows that a scan may look at.
 fn rows_max(scan: &ScanExec) -> usize {
-    let folds = |filter: &Arc<dyn PhysicalExpr>| filter.exists(|part| Ok(is_folded(part))).unwrap_or(true);
-    match scan.given().iter().any(folds) {
-        true => FOLDED_ROWS_MAX,
+    let is_light = |filter: &Arc<dyn PhysicalExpr>| filter.exists(|part| Ok(is_light(part))).unwrap_or(true);
+    match scan.given().iter().any(is_light) {
+        true => LIGHT_ROWS_MAX,
         false => ROWS_MAX,
     }
 }

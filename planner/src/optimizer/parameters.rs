@@ -24,6 +24,9 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 
+/// What parameters are called as functions.
+pub(super) const PARAMETER: &str = "parameter";
+
 /// `$n`, which has a value only when the plan runs.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Parameter {
@@ -49,7 +52,7 @@ impl Parameter {
 
 impl ScalarUDFImpl for Parameter {
     fn name(&self) -> &str {
-        "parameter"
+        PARAMETER
     }
 
     fn signature(&self) -> &Signature {

@@ -38,6 +38,7 @@ use std::time::{Duration, Instant};
 use tenon_executor::gather::debug_assert_listed;
 use tenon_executor::memory_size::batch_bytes;
 use tenon_executor::per_execution;
+use tenon_executor::scan::ScanExec;
 use tenon_storage::heap::{self, Account, Attempt};
 use tenon_storage::network::CIDR;
 use tokio::runtime::Handle;
@@ -426,7 +427,9 @@ pub(crate) async fn plan_of(run: &ExecutionContext, source: Source) -> Result<Re
             let bound = with_values(*plan, &values).map_err(told)?;
             let ready = physical(run, bound).await?;
             let tables = keeper.basis.tables();
-            let generic = keeper.slot.note_custom_beside(tables, cost(&ready.plan), mode);
+            // What it is expected to cost without its values may differ where nothing else does.
+            let alike = open.as_ref().is_some_and(|open| are_alike(open, &ready.plan));
+            let generic = keeper.slot.note_custom_beside(tables, cost(&ready.plan), alike, mode);
             match open.filter(|_| generic) {
                 Some(open) => run.engine.plans.keep(keeper, &open, None),
                 None => run.engine.plans.keep(keeper, &ready.plan, Some(values)),
@@ -434,6 +437,16 @@ pub(crate) async fn plan_of(run: &ExecutionContext, source: Source) -> Result<Re
             Ok(ready)
         }
     }
+}
+
+/// Whether plans have the same nodes over the same tables.
+fn are_alike(one: &Arc<dyn ExecutionPlan>, other: &Arc<dyn ExecutionPlan>) -> bool {
+    let table = |plan: &Arc<dyn ExecutionPlan>| plan.downcast_ref::<ScanExec>().map(|scan| scan.table().oid());
+    let (below, below_other) = (one.children(), other.children());
+    one.name() == other.name()
+        && table(one) == table(other)
+        && below.len() == below_other.len()
+        && below.iter().zip(below_other).all(|(one, other)| are_alike(one, other))
 }
 
 /// A plan's cost as EXPLAIN shows it.

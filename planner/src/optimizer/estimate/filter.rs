@@ -9,10 +9,15 @@ use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use super::difference::{self, Difference};
 use super::stored::{Stored, number};
 use super::{ColumnProfile, Profile, sampled};
+use crate::optimizer::parameters::PARAMETER;
 
 /// A predicate that nothing is known about.
 pub const UNKNOWN: f64 = 0.33;
 const UNKNOWN_EQUAL: f64 = 0.1;
+/// Both ends of a range that are not known before the plan runs, as in PostgreSQL (DEFAULT_RANGE_INEQ_SEL).
+const UNKNOWN_RANGE: f64 = 0.005;
+/// Items of a list that is not known before the plan runs, as in PostgreSQL (estimate_array_length).
+const UNKNOWN_ITEMS: f64 = 10.0;
 const LIKE_PREFIX: f64 = 0.03;
 const LIKE_SUBSTRING: f64 = 0.08;
 
@@ -27,6 +32,8 @@ struct Range<'a> {
 /// difference of two columns.
 pub fn selectivity<'a>(filters: impl IntoIterator<Item = &'a Expr>, schema: &DFSchema, profile: &Profile) -> f64 {
     let mut ranges: BTreeMap<&Column, Range> = BTreeMap::new();
+    // Ends of ranges that are not known.
+    let mut open: BTreeMap<&Column, (bool, bool)> = BTreeMap::new();
     let mut differences: BTreeMap<(&Column, &Column), (f64, f64)> = BTreeMap::new();
     let mut share = 1.0;
     for conjunct in filters.into_iter().flat_map(split_conjunction) {
@@ -37,6 +44,12 @@ pub fn selectivity<'a>(filters: impl IntoIterator<Item = &'a Expr>, schema: &DFS
         for (left, op, right) in parts {
             if let Some((column, op, value)) = with_literal(left, op, right) {
                 ranges.entry(column).or_default().narrow(op, value);
+            } else if let Some((column, op)) = with_unknown(left, op, right) {
+                let ends = open.entry(column).or_default();
+                match op {
+                    Operator::Gt | Operator::GtEq => ends.0 = true,
+                    _ => ends.1 = true,
+                }
             } else if let Some(Difference { left, right, low, high }) = difference::of(left, op, right) {
                 let range = differences
                     .entry((left, right))
@@ -46,6 +59,17 @@ pub fn selectivity<'a>(filters: impl IntoIterator<Item = &'a Expr>, schema: &DFS
                 share *= sampled::share(conjunct, schema, profile).unwrap_or(0.45);
             }
         }
+    }
+    for (column, (low, high)) in open {
+        let known = ranges.remove(column);
+        let has = |end: fn(&Range) -> bool| known.as_ref().is_some_and(end);
+        share *= match (
+            low || has(|range| range.low.is_some()),
+            high || has(|range| range.high.is_some()),
+        ) {
+            (true, true) => UNKNOWN_RANGE,
+            _ => UNKNOWN,
+        };
     }
     for (column, range) in ranges {
         share *= range.share(&profile.of_column(column, schema));
@@ -109,6 +133,28 @@ fn with_literal<'a>(left: &'a Expr, op: Operator, right: &'a Expr) -> Option<(&'
         (Expr::Column(column), Expr::Literal(value, _)) => Some((column, op, value)),
         (Expr::Literal(value, _), Expr::Column(column)) => Some((column, op.swap()?, value)),
         _ => None,
+    }
+}
+
+/// `column <op> value`, whichever side it is written on, where only running the plan tells the value.
+fn with_unknown<'a>(left: &'a Expr, op: Operator, right: &'a Expr) -> Option<(&'a Column, Operator)> {
+    match (strip(left), strip(right)) {
+        (Expr::Column(column), value) if is_unknown(value) => Some((column, op)),
+        (value, Expr::Column(column)) if is_unknown(value) => Some((column, op.swap()?)),
+        _ => None,
+    }
+}
+
+/// Whether an expression has one value for all rows, which only running the plan tells.
+fn is_unknown(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(..) => false,
+        Expr::Placeholder(_) => true,
+        Expr::ScalarFunction(call) => {
+            call.name() == PARAMETER || !call.args.is_empty() && call.args.iter().any(is_unknown)
+        }
+        Expr::Cast(cast) => is_unknown(&cast.expr),
+        _ => false,
     }
 }
 
@@ -236,12 +282,13 @@ fn one(expr: &Expr, schema: &DFSchema, profile: &Profile) -> f64 {
         },
         Expr::InList(list) => {
             let share = match column(&list.expr) {
-                Some(known) => list
-                    .list
-                    .iter()
-                    .map(|member| literal(member).map_or(UNKNOWN_EQUAL, |value| equal(&known, &value)))
-                    .sum::<f64>()
-                    .min(1.0),
+                Some(known) => {
+                    let share = |member: &Expr| match literal(member) {
+                        Some(value) => equal(&known, &value),
+                        None => known.distinct.map_or(UNKNOWN_EQUAL, |distinct| 1.0 / distinct.max(1.0)),
+                    };
+                    list.list.iter().map(share).sum::<f64>().min(1.0)
+                }
                 None => match tried() {
                     Some(share) => return share,
                     None => (0.04 * list.list.len() as f64).min(1.0),
@@ -254,6 +301,14 @@ fn one(expr: &Expr, schema: &DFSchema, profile: &Profile) -> f64 {
             let share = if prefix { LIKE_PREFIX } else { LIKE_SUBSTRING };
             if like.negated { 1.0 - share } else { share }
         }),
+        Expr::ScalarFunction(call) if matches!(call.name(), "any_eq" | "all_ne") && call.args.len() == 2 => {
+            let known = column(&call.args[0]).and_then(|known| known.distinct);
+            let Some(distinct) = known.filter(|_| is_unknown(&call.args[1])) else {
+                return tried().unwrap_or(UNKNOWN);
+            };
+            let share = (UNKNOWN_ITEMS / distinct.max(1.0)).min(1.0);
+            if call.name() == "any_eq" { share } else { 1.0 - share }
+        }
         Expr::Not(inner) => (1.0 - selectivity([inner.as_ref()], schema, profile)).max(0.005),
         Expr::IsNull(inner) => 1.0 - valid(column(inner), 0.95),
         Expr::IsNotNull(inner) => valid(column(inner), 1.0),

@@ -4,7 +4,7 @@ mod describe;
 pub(crate) mod planner;
 
 pub use describe::pg_type;
-pub(crate) use describe::{describe, type_for_oid, type_oid};
+pub(crate) use describe::{array_oid, describe, type_for_oid, type_oid};
 pub(crate) use tenon_storage::types::{ARRAY_OID_KEY, OID_KEY};
 
 use datafusion::arrow::datatypes::DataType;

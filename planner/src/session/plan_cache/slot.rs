@@ -73,7 +73,7 @@ impl History {
         match mode {
             PlanCacheMode::Custom => false,
             PlanCacheMode::Generic => possible,
-            PlanCacheMode::Auto if self.customs < CUSTOM_FIRST => false,
+            PlanCacheMode::Auto if self.customs < CUSTOM_FIRST || !possible => false,
             PlanCacheMode::Auto => self
                 .generic_cost
                 .is_none_or(|cost| cost <= (self.custom_cost / self.customs as f64).max(self.custom_beside)),
@@ -222,11 +222,15 @@ impl Slot {
         history.custom_cost += cost + PLANNING * (tables + 1) as f64;
     }
 
-    /// The same for the values for which a plan for any was not cheap enough. Whether that is to be used after all.
-    pub fn note_custom_beside(&self, tables: usize, cost: f64, mode: PlanCacheMode) -> bool {
+    /// The same for the values for which a plan for any was not cheap enough; `alike`: the plans do the same. Whether that for any is
+    /// to be used after all.
+    pub fn note_custom_beside(&self, tables: usize, cost: f64, alike: bool, mode: PlanCacheMode) -> bool {
         self.note_custom(tables, cost);
         let history = &mut self.0.lock().history;
-        history.custom_beside = cost + PLANNING * (tables + 1) as f64;
+        history.custom_beside = match alike {
+            true => f64::INFINITY,
+            false => cost + PLANNING * (tables + 1) as f64,
+        };
         history.wants_generic(mode)
     }
 
@@ -254,7 +258,10 @@ mod tests {
         assert!(slot.note_generic(Some(14.0), PlanCacheMode::Auto) && slot.wants_generic(PlanCacheMode::Auto));
         assert!(!slot.note_generic(Some(16.0), PlanCacheMode::Auto) && !slot.wants_generic(PlanCacheMode::Auto));
         assert!(slot.wants_generic(PlanCacheMode::Generic));
-        assert!(slot.note_custom_beside(1, 11.0, PlanCacheMode::Auto) && slot.wants_generic(PlanCacheMode::Auto));
+        assert!(!slot.note_custom_beside(1, 10.0, false, PlanCacheMode::Auto));
+        assert!(
+            slot.note_custom_beside(1, 11.0, false, PlanCacheMode::Auto) && slot.wants_generic(PlanCacheMode::Auto)
+        );
         assert!(!slot.note_generic(None, PlanCacheMode::Generic));
     }
 }

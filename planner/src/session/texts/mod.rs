@@ -14,6 +14,7 @@ use crate::pg::error::{Result, SqlError};
 use crate::pg::outcome::{Outcome, PgType};
 use crate::pg::settings::Settings;
 use crate::pg::statement::Statement;
+use crate::pg::types::array_oid;
 use crate::session::plan_cache::{Basis, Purpose};
 use crate::session::{Prepared, Session};
 use cut::{Cut, Literal, cut};
@@ -365,22 +366,11 @@ fn value(literal: &Literal, pg: PgType, of: &DataType, settings: &Settings) -> O
             read(sql_type, text, of, settings)
         }
         (Literal::List(items), DataType::List(item)) => {
-            let of = item.data_type();
-            let sql_type = SqlType::of_oid(pg.oid, -1)?;
-            let SqlType::Array(array) = sql_type else { return None };
-            let is_plain = |of: &DataType| {
-                of.is_signed_integer()
-                    || matches!(
-                        of,
-                        DataType::Utf8View | DataType::Date32 | DataType::FixedSizeBinary(16)
-                    )
-            };
-            let element = PgType {
-                oid: array.element().oid(),
-                ..pg
-            };
-            let items = items.iter().map(|literal| value(literal, element, of, settings));
-            let items = items.collect::<Option<Vec<_>>>().filter(|_| is_plain(of))?;
+            let oid = ITEMS.into_iter().find(|item| array_oid(*item) == pg.oid)?;
+            let items = items
+                .iter()
+                .map(|literal| value(literal, PgType { oid, ..pg }, item.data_type(), settings));
+            let items = items.collect::<Option<Vec<_>>>()?;
             let items = ScalarValue::iter_to_array(items).ok()?;
             let offsets = OffsetBuffer::from_lengths([items.len()]);
             Some(ScalarValue::List(Arc::new(ListArray::new(
@@ -393,6 +383,9 @@ fn value(literal: &Literal, pg: PgType, of: &DataType, settings: &Settings) -> O
         _ => None,
     }
 }
+
+/// The types of which lists are compared with columns as IN does: smallint, integer, bigint, text, varchar, date, uuid.
+const ITEMS: [u32; 7] = [21, 23, 20, 25, 1043, 1082, 2950];
 
 /// Words in a text by which a time follows from when it is read.
 const MOMENTS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
