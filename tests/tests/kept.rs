@@ -33,9 +33,11 @@ pub fn trials() -> Vec<Trial> {
 async fn fill(client: &Client) -> Result<()> {
     for (name, rows) in TABLES {
         let sql = format!(
-            "CREATE TABLE {name} (k int PRIMARY KEY, g bigint, v text, f double precision, n numeric(10,2), d date, s smallint);
+            "CREATE TABLE {name} (k int PRIMARY KEY, g bigint, v text, f double precision, n numeric(10,2), d date, s smallint,
+             c char(5), ts timestamp, u uuid, r real, x numeric);
              INSERT INTO {name} SELECT g, CASE WHEN g % 5 > 0 THEN g % 7 END, 'v' || g % 11, g / 4.0, g / 8.0,
-             date '2024-01-01' + g % 9, g % 3 FROM generate_series(1, {rows}) AS g;
+             date '2024-01-01' + g % 9, g % 3, 'c' || g % 5, timestamp '2024-01-01' + g % 50 * interval '5 hours',
+             md5((g % 20)::text)::uuid, g / 10.0, g / 20.0 FROM generate_series(1, {rows}) AS g;
              CREATE INDEX ON {name} (g, k); CREATE INDEX ON {name} (v); CREATE SEQUENCE {name}_s"
         );
         client.batch_execute(&sql).await?;
@@ -46,7 +48,55 @@ async fn fill(client: &Client) -> Result<()> {
 /// One condition.
 fn condition(random: &mut StdRng) -> String {
     let number: i32 = random.random_range(-2..45);
-    match random.random_range(0..16) {
+    let day = random.random_range(1..12);
+    match random.random_range(0..28) {
+        16 => format!(
+            "c {} 'c{}{}'",
+            ["=", "<", "<>"][random.random_range(0..3)],
+            number.rem_euclid(6),
+            ["", "  "][random.random_range(0..2)]
+        ),
+        17 => format!("ts >= '2024-01-{day:02} 03:00' AND ts < '2024-01-{day:02}'::timestamp + interval '1 day'"),
+        18 => format!("d = date '2024-01-{day:02}' OR d > '2024-01-{day:02}'::date + 3"),
+        19 => format!(
+            "u = '{}'",
+            [
+                "98f13708-2101-94c4-7568-7be6106a3b84",
+                "no",
+                "{98F1370821019-4c4-7568-7be6106a3b84}"
+            ][random.random_range(0..3)]
+        ),
+        20 => format!("r = {}.{}", number / 10, number.rem_euclid(10)),
+        21 => format!(
+            "x = {}.{} OR x > {}",
+            number / 20,
+            [0, 5, 25, 250][random.random_range(0..4)],
+            number + 200
+        ),
+        22 => {
+            let items: Vec<String> = (0..random.random_range(1..7))
+                .map(|at| (number + at * 3).to_string())
+                .collect();
+            let name = ["k", "g", "s", "n", "k % 7"][random.random_range(0..5)];
+            format!(
+                "{name} {} ({})",
+                ["IN", "NOT IN"][random.random_range(0..2)],
+                items.join(", ")
+            )
+        }
+        23 => format!(
+            "v {} '{}'",
+            ["LIKE", "NOT LIKE", "ILIKE"][random.random_range(0..3)],
+            ["v1%", "%1", "V_", "v10"][random.random_range(0..4)]
+        ),
+        24 => format!("lower(v) = 'v{}' AND length(v) > {}", number.rem_euclid(12), number % 3),
+        25 => format!(
+            "v IN ('v1', 'v{}', 'it''s', 'v{}', 'x')",
+            number.rem_euclid(9),
+            number.rem_euclid(11)
+        ),
+        26 => format!("ts > now() - interval '{} days' AND k < {number}", 300 * day),
+        27 => format!("k = '{number}' AND d < CURRENT_DATE AND f > '{}.5'", number - 8),
         0..4 => format!("k = {number}"),
         4 => format!("k BETWEEN {} AND {number}", number - 5),
         5 => format!("k > {}", 5990 + number),
@@ -72,7 +122,7 @@ fn wide_query(random: &mut StdRng) -> String {
     let (one, other) = (table(), table());
     let some = format!("(SELECT * FROM {one} WHERE {})", condition(random));
     let limit = ["", " LIMIT 4"][random.random_range(0..2)];
-    match random.random_range(0..12) {
+    match random.random_range(0..15) {
         0..3 => {
             let kind = ["JOIN", "LEFT JOIN", "RIGHT JOIN"][random.random_range(0..3)];
             let narrowed = ["", " AND b.n > 1", " AND upper(b.v) < 'V5'"][random.random_range(0..3)];
@@ -82,7 +132,18 @@ fn wide_query(random: &mut StdRng) -> String {
         4 => format!("SELECT a.k, b.k FROM {some} a JOIN {other} b ON b.k = a.g ORDER BY a.k DESC, b.k{limit}"),
         5 => format!("SELECT a.k FROM {some} a WHERE EXISTS (SELECT 1 FROM {other} b WHERE b.k = a.g AND b.s > 0)"),
         6 => format!("SELECT k FROM {some} a WHERE g NOT IN (SELECT k FROM {other} WHERE k < 4)"),
-        7 => format!("SELECT g, count(*), max(v), sum(n) FROM {some} a GROUP BY g"),
+        7 => format!(
+            "SELECT g, count(*), max(v), sum(n), avg(f), count(*) FILTER (WHERE s > 0) FROM {some} a GROUP BY g"
+        ),
+        12 => format!(
+            "SELECT c, d, count(DISTINCT g), min(x), sum(s) FROM {some} a GROUP BY c, d HAVING count(*) > 1 ORDER BY c, d"
+        ),
+        13 => format!(
+            "SELECT v, k FROM {one} WHERE {} UNION ALL SELECT c, k FROM {other} WHERE {}",
+            condition(random),
+            condition(random)
+        ),
+        14 => format!("SELECT DISTINCT g FROM {some} a"),
         8 => format!("SELECT DISTINCT v, s FROM {some} a ORDER BY v, s{limit}"),
         9 => format!("SELECT count(*), min(b.v) FROM {some} a JOIN {other} b ON b.k = a.g"),
         10 => format!("SELECT k, v || '!' FROM {one} WHERE v LIKE 'v1%' AND lower(v) <> 'v10' ORDER BY v, k{limit}"),
@@ -109,6 +170,11 @@ fn query(random: &mut StdRng) -> String {
         "avg(f), max(n), count(g) FILTER (WHERE k > 3), bool_or(g > k), min(d)",
         "sum(n) + 1, sum(s), avg(k), count(DISTINCT g)",
         "7, 'x', k",
+        "upper(v) || c || '!', substr(v, 2), length(v)",
+        "coalesce(v, 'none'), CASE WHEN k > 3 THEN v ELSE c END, nullif(g, 2)",
+        "date_trunc('day', ts), extract(day from ts), to_char(d, 'YYYY-MM'), ts + interval '1 hour'",
+        "x, r, round(n, 1), greatest(k, s), u::text, k::text",
+        "v LIKE 'v1%', v ILIKE '%1', c = 'c1', now() > ts",
     ];
     let columns = columns[random.random_range(0..columns.len())];
     let (table, _) = TABLES[random.random_range(0..TABLES.len())];
@@ -116,7 +182,7 @@ fn query(random: &mut StdRng) -> String {
     if random.random_bool(0.2) {
         sql += &format!(" AND {}", condition(random));
     }
-    let grouped = columns.contains('(') && !columns.starts_with("upper");
+    let grouped = ["count(", "sum(", "avg("].iter().any(|call| columns.starts_with(call));
     if !grouped && random.random_bool(0.5) {
         sql += [
             " ORDER BY k",

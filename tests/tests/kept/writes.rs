@@ -38,7 +38,7 @@ async fn client_of(server: &Server, schema: &str) -> Result<Client> {
 }
 
 /// Kinds of changes.
-const WRITES: usize = 30;
+const WRITES: usize = 34;
 
 /// A change of rows of a kind.
 fn write(random: &mut StdRng, (kind, table): (usize, usize)) -> String {
@@ -110,6 +110,21 @@ fn write(random: &mut StdRng, (kind, table): (usize, usize)) -> String {
         27 => format!(
             "INSERT INTO {table} (k, g) VALUES ({key}, nextval('{table}_s')) ON CONFLICT (k) DO UPDATE SET f = {number}, k = {table}.k + {}",
             number % 2
+        ),
+        30 => format!(
+            "INSERT INTO {table} (k, c, ts, u, r, x, n, f) VALUES ({key}, 'c{number}', '2024-01-0{} 10:00'::timestamp, '{}', {other}, {number}.250, '{number}.5', {number}.125)",
+            number.rem_euclid(11),
+            ["98f13708-2101-94c4-7568-7be6106a3b84", "no"][usize::from(number % 7 == 0)]
+        ),
+        31 => format!(
+            "UPDATE {table} SET c = 'c{number} ', ts = timestamp {day}, x = x + {number}.50, n = n - 0.25 WHERE k = '{key}'"
+        ),
+        32 => format!(
+            "UPDATE {table} SET r = {number}.1, u = NULL, f = f + 0.1, g = g + 0.5 WHERE k IN ({key}, {number}, 5, 7, 9) AND d = {day}"
+        ),
+        33 => format!(
+            "DELETE FROM {table} WHERE c = 'c{}' AND v LIKE 'v{number}%' AND ts < {day}::date + interval '1 day'",
+            number.rem_euclid(6)
         ),
         _ => {
             format!("WITH gone AS (DELETE FROM small WHERE k = {key}) UPDATE {table} SET g = {number} WHERE k = {key}")

@@ -28,10 +28,11 @@ pub(super) fn describe(session: &mut Session, query: &ast::Query, types: &[u32])
     let tree = checked(query)?;
     let (plan, params) = parameters::plan(&binder, tree, types)?;
     let columns = Some(origins::told(&plan, describe_columns(session.columns(&plan)?.as_ref())));
+    let (plan, reusable) = moments::opened(&binder, plan, params.len())?;
     Ok(Description {
         params,
         columns,
-        plan: binder.reusable().then(|| (binder.snapshot.clone(), plan)),
+        plan: reusable.then(|| (binder.snapshot.clone(), plan)),
     })
 }
 
@@ -197,21 +198,26 @@ fn made(
         .take()
         .filter(|(snapshot, _)| Arc::ptr_eq(snapshot, &state) && !session.surroundings.are_some())
         .filter(|_| prepared.rights == session.plan_rights());
+    let described = |plan: &LogicalPlan| {
+        as_promised(
+            prepared,
+            origins::told(plan, describe_columns(session.columns(plan)?.as_ref())),
+        )
+    };
     // Plans that hold a value of their statement serve no other.
-    let (plan, described, reusable) = match cached {
-        Some((_, plan)) => (plan, prepared.columns.clone(), true),
+    let (plan, columns, reusable) = match cached {
+        Some((_, plan)) => {
+            let columns = prepared.columns.clone();
+            let columns = columns.map_or_else(|| described(&plan), Ok)?;
+            (plan, columns, true)
+        }
         None => {
             let binder = session.binder();
             let plan = plan(&binder, query, &prepared.param_fields)?;
-            (plan, None, binder.reusable())
+            let columns = described(&plan)?;
+            let (plan, reusable) = moments::opened(&binder, plan, params.len())?;
+            (plan, columns, reusable)
         }
-    };
-    let columns = match described {
-        Some(columns) => columns,
-        None => as_promised(
-            prepared,
-            origins::told(&plan, describe_columns(session.columns(&plan)?.as_ref())),
-        )?,
     };
     let source = source(session, prepared, plan, reusable.then_some(Reads::Only), params)?;
     Ok((columns, source))

@@ -14,7 +14,7 @@ pub(super) enum Literal {
     /// Digits with a point among them.
     Decimal(String),
     Text(String),
-    /// Digits alone, added to a column.
+    /// A number that is added to a column.
     Summand(String),
     /// Those of a list, all of one kind.
     List(Vec<Literal>),
@@ -27,6 +27,7 @@ impl Literal {
             Literal::Integer(_) => "$i",
             Literal::Decimal(_) => "$d",
             Literal::Text(_) => "$t",
+            Literal::Summand(number) if number.contains('.') => "$sd",
             Literal::Summand(_) => "$s",
             Literal::List(items) => match items.first() {
                 Some(Literal::Text(_)) => "$lt",
@@ -206,7 +207,9 @@ pub(super) fn cut(sql: &str, pinned: &[usize]) -> Option<Cut> {
                     negated_at = at;
                 }
                 if let (true, false, Some((end, literal))) = (before.is_place(), returning, typed(sql, at, end)) {
-                    if fits(sql, before, &literal, end, in_set && depth == 0) && made.literals.len() < LITERALS_MAX {
+                    if (fits(sql, before, &literal, end, in_set && depth == 0) || is_summand(sql, before, end))
+                        && made.literals.len() < LITERALS_MAX
+                    {
                         if !pinned.contains(&found) {
                             let cast = ["CAST(", &format!(" AS {word})")];
                             made.take(&sql[kept..at], literal, &format!("{word} "), cast);
@@ -322,14 +325,17 @@ pub(super) fn cut(sql: &str, pinned: &[usize]) -> Option<Cut> {
             _ => end,
         };
         if let Some(literal) = literal
-            && fits(sql, before, &literal, whole, in_set && depth == 0)
+            && (fits(sql, before, &literal, whole, in_set && depth == 0)
+                || whole > end && is_summand(sql, before, whole))
             && made.literals.len() < LITERALS_MAX
         {
             if !pinned.contains(&found) {
                 let from = signed.unwrap_or(at);
                 let number = |digits: String| if signed.is_some() { format!("-{digits}") } else { digits };
                 let literal = match literal {
-                    Literal::Integer(digits) if before == Before::Sum => Literal::Summand(number(digits)),
+                    Literal::Integer(digits) | Literal::Decimal(digits) if before == Before::Sum => {
+                        Literal::Summand(number(digits))
+                    }
                     Literal::Integer(digits) => Literal::Integer(number(digits)),
                     Literal::Decimal(digits) => Literal::Decimal(number(digits)),
                     other => other,
@@ -368,9 +374,15 @@ fn fits(sql: &str, before: Before, literal: &Literal, end: usize, in_set: bool) 
         Before::LowAnd => ends(),
         Before::Between => follows(sql, end, &["and"]),
         Before::Item => !sql[end..].trim_ascii_start().is_empty() && is_end(sql, end, ",)"),
-        Before::Sum => ends_set() && matches!(literal, Literal::Integer(_)),
+        Before::Sum => ends_set() && !matches!(literal, Literal::Text(_)),
         _ => false,
     }
+}
+
+/// Whether something is added to a literal that has a type of its own, before the two are compared.
+fn is_summand(sql: &str, before: Before, end: usize) -> bool {
+    let compared = matches!(before, Before::Comparison | Before::LowAnd | Before::Between);
+    compared && sql[end..].trim_ascii_start().starts_with(['+', '-'])
 }
 
 /// The end of a string behind a word that names its type, and the string.

@@ -335,7 +335,7 @@ fn value(literal: &Literal, pg: PgType, of: &DataType, settings: &Settings) -> O
             let value: i32 = digits.parse().ok()?;
             Some(ScalarValue::Int64(Some(value.into())))
         }
-        (Literal::Summand(digits), DataType::Float64) => {
+        (Literal::Summand(digits), DataType::Float64) if !digits.contains('.') => {
             let value: i32 = digits.parse().ok()?;
             Some(ScalarValue::Float64(Some(value.into())))
         }
@@ -347,8 +347,10 @@ fn value(literal: &Literal, pg: PgType, of: &DataType, settings: &Settings) -> O
         (Literal::Text(text), DataType::Utf8View) if TEXT.contains(&pg.oid) => {
             Some(ScalarValue::Utf8View(Some(text.clone())))
         }
-        (Literal::Decimal(text), DataType::Float64) => text.parse().ok().map(|v| ScalarValue::Float64(Some(v))),
-        (Literal::Integer(text) | Literal::Decimal(text), of) if *of == NUMERIC => {
+        (Literal::Decimal(text) | Literal::Summand(text), DataType::Float64) => {
+            text.parse().ok().map(|v| ScalarValue::Float64(Some(v)))
+        }
+        (Literal::Integer(text) | Literal::Decimal(text) | Literal::Summand(text), of) if *of == NUMERIC => {
             read(SqlType::Numeric, text, of, settings)
         }
         (Literal::Text(text), DataType::Decimal128(precision, scale)) => {
