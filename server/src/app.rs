@@ -59,10 +59,15 @@ pub fn main_entry() -> ExitCode {
     }
 }
 
+/// Threads that work on beside those of the sockets, on what is long of a client's messages. Beyond the cores they are started where
+/// the others have not come to run yet, as when many connect at once, and each keeps memory of its own for seconds.
+const ASIDE_THREADS_MAX: usize = 128;
+
 fn runtime(threads: usize) -> anyhow::Result<Runtime> {
     let mut builder = Builder::new_multi_thread();
     builder
         .worker_threads(threads)
+        .max_blocking_threads(ASIDE_THREADS_MAX)
         .thread_name("tenon-wire")
         .thread_stack_size(tenon_planner::STACK_BYTES)
         .enable_all()
