@@ -20,6 +20,7 @@ use datafusion::common::{JoinSide, JoinType, Result, Statistics, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation, UnboundedMemoryPool};
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExprRef};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
@@ -175,6 +176,25 @@ impl IndexJoinExec {
         self.over(Arc::clone(&self.outer), Arc::new(inner), reader)
     }
 
+    /// The same join with `change` made to the filters of its inner scan, and to what rows are looked up by.
+    pub fn with_values_changed(
+        &self,
+        change: impl Fn(Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Self> {
+        let equal = self.spec.lookup.equal.iter().cloned().map(&change);
+        let spec = IndexJoinSpec {
+            lookup: Lookup {
+                equal: equal.collect::<Result<_>>()?,
+                ..self.spec.lookup.clone()
+            },
+            ..self.spec.as_ref().clone()
+        };
+        let inner = self.inner.with_filters_changed(change)?;
+        let mut changed = self.with_inner(inner, self.reader.clone());
+        changed.spec = Arc::new(spec);
+        Ok(changed)
+    }
+
     /// The join's index over a version of its inner table; None where there is none, or it is to be asked for anew whether it is
     /// worth it.
     pub fn reader_of(&self, table: &TableVersion) -> Option<Arc<IndexReader>> {
@@ -186,7 +206,7 @@ impl IndexJoinExec {
         ready.or_else(made)
     }
 
-    /// Whether each outer row is looked up by columns of the outer side alone.
+    /// Whether each outer row is looked up by columns of the outer side and values alone.
     pub fn is_plain(&self) -> bool {
         let IndexJoinSpec {
             lookup,
@@ -195,7 +215,8 @@ impl IndexJoinExec {
             ..
         } = self.spec.as_ref();
         let mut keys = lookup.equal.iter().chain(also_equal.iter().map(|(expr, _)| expr));
-        lookup.low.is_none() && lookup.high.is_none() && filter.is_none() && keys.all(|key| key.is::<Column>())
+        let is_plain = |key: &PhysicalExprRef| key.is::<Column>() || collect_columns(key).is_empty();
+        lookup.low.is_none() && lookup.high.is_none() && filter.is_none() && keys.all(is_plain)
     }
 
     /// The rows that a batch of the outer side gives, with this scan and this index in the place of the join's; None where it has

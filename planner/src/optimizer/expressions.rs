@@ -6,6 +6,7 @@ use datafusion::common::{Result, internal_err};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
+use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::projection::ProjectionExec;
 use std::sync::Arc;
 use tenon_executor::expr::accelerate;
@@ -21,14 +22,12 @@ pub(super) fn comes_to_all(plan: &Arc<dyn ExecutionPlan>, is_wanted: IsWanted<'_
         || plan.downcast_ref::<FilterExec>().is_some()
         || plan.downcast_ref::<ProjectionExec>().is_some()
         || plan.name() == "ProjectSetExec";
-    if !own && has(plan, is_wanted)? {
+    let comes = match plan.downcast_ref::<IndexJoinExec>() {
+        Some(join) => !has_elsewhere(join, is_wanted)?,
+        None => own || !has(plan, is_wanted)?,
+    };
+    if !comes {
         return Ok(false);
-    }
-    if let Some(join) = plan.downcast_ref::<IndexJoinExec>() {
-        let looked_up: Arc<dyn ExecutionPlan> = join.inner().clone();
-        if has(&looked_up, is_wanted)? {
-            return Ok(false);
-        }
     }
     for child in plan.children() {
         if !comes_to_all(child, is_wanted)? {
@@ -36,6 +35,20 @@ pub(super) fn comes_to_all(plan: &Arc<dyn ExecutionPlan>, is_wanted: IsWanted<'_
         }
     }
     Ok(true)
+}
+
+/// Whether a join has such an expression but in what rows are looked up by.
+fn has_elsewhere(join: &IndexJoinExec, is_wanted: IsWanted<'_>) -> Result<bool> {
+    let spec = join.spec();
+    let also = spec.also_equal.iter().map(|(expr, _)| expr);
+    let filter = spec.filter.as_ref().map(JoinFilter::expression);
+    let bounds = spec.lookup.low.iter().chain(&spec.lookup.high);
+    for expr in also.chain(filter).chain(bounds) {
+        if expr.exists(|expr| Ok(is_wanted(expr)))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn has(node: &Arc<dyn ExecutionPlan>, is_wanted: IsWanted<'_>) -> Result<bool> {
@@ -57,6 +70,13 @@ pub(super) fn with_exprs_changed(
         true => change(expr),
         false => Ok(expr),
     };
+    if let Some(join) = node.downcast_ref::<IndexJoinExec>() {
+        let looked_up: Arc<dyn ExecutionPlan> = join.inner().clone();
+        return Ok(match has(&looked_up, is_wanted)? || has(&node, is_wanted)? {
+            true => Arc::new(join.with_values_changed(changed)?),
+            false => node,
+        });
+    }
     if !has(&node, is_wanted)? {
         return Ok(node);
     }

@@ -182,9 +182,6 @@ fn are_known(plan: &Arc<dyn ExecutionPlan>, depth: usize, expressions: &mut usiz
     } else {
         plan.is::<DataSourceExec>() || is_movable_node(plan) && !plan.is::<JoinExec>()
     };
-    if !known {
-        eprintln!("NOTKNOWN {}", plan.name());
-    }
     // An empty plan may have several partitions, each with its rows.
     let whole = !plan.is::<PlaceholderRowExec>() || plan.properties().partitioning.partition_count() == 1;
     let schema = plan.children().first().map_or_else(
@@ -295,12 +292,6 @@ fn is_short(expr: &Arc<dyn PhysicalExpr>, schema: &Schema, few: bool, expression
             || is_given_text(expr)
             || (few && is_light(expr))
             || (known && (parameter(expr).is_some() || fixed(expr.data_type(schema)?)));
-        if !short {
-            eprintln!("NOTSHORT {expr:?}");
-        }
-        if !short {
-            eprintln!("NOTSHORT {expr:?}");
-        }
         Ok(match short {
             true => TreeNodeRecursion::Continue,
             false => TreeNodeRecursion::Stop,
@@ -546,6 +537,11 @@ fn look_up(join: &IndexJoinExec, given: Given<'_>) -> Result<Option<Vec<RecordBa
     let outer = concat_batches(&join.outer().schema(), &outer)?;
     let inner = as_given(join.inner(), table, given)?.into_owned();
     let pairs_max = rows_max(&inner);
+    let is_open = |key: &Arc<dyn PhysicalExpr>| key.exists(|part| Ok(parameter(part).is_some())).unwrap_or(true);
+    let join = match join.spec().lookup.equal.iter().any(is_open) {
+        true => &join.with_values_changed(|expr| with_values(&expr, given.values))?,
+        false => join,
+    };
     let joined = join.join_few(outer, inner, reader, pairs_max)?;
     Ok(joined.map(|rows| vec![rows]))
 }

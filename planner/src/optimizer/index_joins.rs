@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
+use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{JoinSide, JoinType, NullEquality, Result};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column};
@@ -19,6 +20,8 @@ use tenon_executor::join::expected::choose_index;
 use tenon_executor::join::{IndexJoinExec, IndexJoinSpec, Lookup};
 use tenon_executor::options::JoinOptions;
 use tenon_executor::scan::ScanExec;
+
+use super::parameters::parameter;
 
 type Plan = Arc<dyn ExecutionPlan>;
 type Expr = Arc<dyn PhysicalExpr>;
@@ -111,7 +114,9 @@ impl Join<'_> {
         };
         let columns: Vec<Option<usize>> = equal.iter().map(|(_, inner)| column(inner)).collect();
         let ranged: Vec<usize> = bounds.iter().map(|bound| bound.column).collect();
-        let known: Vec<usize> = columns.iter().flatten().copied().collect();
+        let mut known: Vec<usize> = columns.iter().flatten().copied().collect();
+        let constants = constants(scan, outer)?;
+        known.extend(constants.iter().map(|(column, _)| *column));
         let Some(index) = for_join(scan.table(), &known, &ranged, budget) else {
             return Ok(None);
         };
@@ -121,7 +126,13 @@ impl Join<'_> {
             if let Some(at) = columns.iter().position(|column| column.as_ref() == Some(own)) {
                 lookup.equal.push(Arc::clone(&equal[at].0));
                 looked_up.push(at);
+            } else if let Some((_, value)) = constants.iter().find(|(column, _)| column == own) {
+                lookup.equal.push(Arc::clone(value));
             }
+        }
+        // Every outer row would find the same.
+        if looked_up.is_empty() && index.ranged.is_none() {
+            return Ok(None);
         }
         let of_next = |low: bool| {
             let mut fitting = bounds
@@ -211,7 +222,30 @@ impl Join<'_> {
     }
 }
 
-/// Rows that a plan is known to give, or at most about so many.
+/// The table's columns that a scan's filters say are equal to values, which each outer row is looked up by, too.
+fn constants(scan: &ScanExec, outer: &Plan) -> Result<Vec<(usize, Expr)>> {
+    let mut found = vec![];
+    for conjunct in scan.given().iter().flat_map(split_conjunction) {
+        let Some(binary) = conjunct
+            .downcast_ref::<BinaryExpr>()
+            .filter(|own| *own.op() == Operator::Eq)
+        else {
+            continue;
+        };
+        for (column, value) in [(binary.left(), binary.right()), (binary.right(), binary.left())] {
+            let Some(own) = column.downcast_ref::<Column>() else {
+                continue;
+            };
+            let changes = |part: &Expr| part.is_volatile_node() && parameter(part).is_none();
+            let is_value = collect_columns(value).is_empty() && !value.exists(|part| Ok(changes(part)))?;
+            if is_value && value.data_type(&outer.schema())? == column.data_type(scan.full_schema())? {
+                found.push((own.index(), Arc::clone(value)));
+            }
+        }
+    }
+    Ok(found)
+}
+
 fn opposite(side: JoinSide) -> JoinSide {
     if side == JoinSide::Left {
         JoinSide::Right

@@ -7,7 +7,7 @@ use crate::pg::functions::session::now_us;
 use crate::pg::outcome::{ColumnDesc, PgType};
 use crate::pg::statement::{Kind, Statement};
 use crate::session::plan_cache::Slot;
-use crate::session::statements::{self, Description, PairsPlan};
+use crate::session::statements::{self, Description, RowsPlace};
 use crate::session::tracked::Place;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::logical_expr::LogicalPlan;
@@ -43,7 +43,8 @@ pub struct Prepared {
     /// What is run for it beside its own plan, each with plans that are kept.
     pub(crate) parts: Mutex<Vec<Arc<Prepared>>>,
     /// Of ON CONFLICT DO UPDATE.
-    pub(crate) pairs_plan: Mutex<Option<Arc<PairsPlan>>>,
+    pub(crate) pairs_plan: RowsPlace,
+    pub(crate) returning_plan: RowsPlace,
 }
 
 impl Prepared {
@@ -68,6 +69,7 @@ impl Prepared {
             meaning: 0,
             parts: Mutex::default(),
             pairs_plan: Mutex::default(),
+            returning_plan: Mutex::default(),
         }
     }
 

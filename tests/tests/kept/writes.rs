@@ -134,7 +134,13 @@ fn write(random: &mut StdRng, (kind, table): (usize, usize)) -> String {
         return format!("SELECT k, g FROM {table} WHERE k = {key} OR k = {number} FOR UPDATE");
     }
     if kind % 3 == 0 {
-        sql += [" RETURNING *", " RETURNING k", " RETURNING k, g + 1"][random.random_range(0..3)];
+        sql += [
+            " RETURNING *",
+            " RETURNING k",
+            " RETURNING k, g + 1",
+            " RETURNING upper(v) AS k, k - 1 AS k, c, now() > ts",
+            " RETURNING k / (g - 3), (SELECT count(*) FROM single)",
+        ][random.random_range(0..5)];
     }
     sql
 }
@@ -255,6 +261,7 @@ pub(super) async fn prepared() -> Result<()> {
         for text in [
             "UPDATE $t SET g = g + $1, v = v || $2 WHERE k = $2",
             "UPDATE $t SET g = $2 WHERE k BETWEEN $1 AND $2 RETURNING k, g",
+            "UPDATE $t SET g = g + $2 WHERE k = $1 RETURNING g - $1, coalesce(v, 'none') AS v",
             "UPDATE $t SET f = $1, s = $2, n = n + $1 WHERE k = $2",
             "DELETE FROM $t WHERE k = $1 AND g < $2 RETURNING *",
             "DELETE FROM $t WHERE k / ($1 - 3) = $2 AND k < 50",

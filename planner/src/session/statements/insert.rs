@@ -786,6 +786,7 @@ async fn run_once(
             }
             let asked = returning::Returning {
                 items,
+                prepared: prepared.is_insert(insert).then_some(prepared),
                 before: &source.snapshot,
                 declared: &declared,
                 params,

@@ -2,7 +2,7 @@
 
 use super::updatable::{BASE, Through};
 use super::xmax::{self, Xmax};
-use super::{parameters, query};
+use super::{parameters, query, rows_plan};
 use crate::catalog::bind::{Binder, fold, system_columns};
 use crate::catalog::system;
 use crate::pg::error::{Result, SqlError, state};
@@ -10,8 +10,8 @@ use crate::pg::errors::{from_arrow, from_datafusion};
 use crate::pg::outcome::{ColumnDesc, Outcome, RowsTag};
 use crate::pg::rewrite::{displayed_name, repeated_name, rewrite};
 use crate::pg::types::describe as describe_columns;
-use crate::session::Session;
 use crate::session::run;
+use crate::session::{Prepared, Session};
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{Field, FieldRef, Schema};
 use datafusion::common::{Column, DFSchema, ScalarValue, TableReference};
@@ -110,14 +110,16 @@ impl ReturningColumns {
             .map_err(told)
     }
 
+    fn under_numbers(&self, rows: &RecordBatch) -> datafusion::error::Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        let numbered = RecordBatch::try_new_with_options(self.numbered(), rows.columns().to_vec(), &options);
+        Ok(numbered?)
+    }
+
     fn of_table(&self, rows: Vec<RecordBatch>) -> datafusion::error::Result<LogicalPlan> {
-        let schema = self.numbered();
-        let rows = rows.into_iter().map(|batch| {
-            let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-            RecordBatch::try_new_with_options(schema.clone(), batch.columns().to_vec(), &options)
-        });
-        let rows = rows.collect::<std::result::Result<Vec<_>, _>>()?;
-        let memory = MemTable::try_new(schema.clone(), vec![rows])?;
+        let rows = rows.iter().map(|batch| self.under_numbers(batch));
+        let rows = rows.collect::<datafusion::error::Result<Vec<_>>>()?;
+        let memory = MemTable::try_new(self.numbered(), vec![rows])?;
         let named = self.fields.iter().enumerate().map(|(at, (relation, field))| {
             let qualifier = TableReference::bare(relation.as_str());
             Expr::Column(Column::new_unqualified(place(at))).alias_qualified(Some(qualifier), field.name())
@@ -284,6 +286,8 @@ pub(super) fn describe(
 /// What is asked of a statement's rows.
 pub(super) struct Returning<'a> {
     pub items: &'a [SelectItem],
+    /// The statement, where it is all of what the client has sent: it keeps the plan.
+    pub prepared: Option<&'a Prepared>,
     /// The data that subqueries see: without the change.
     pub before: &'a Arc<DatabaseState>,
     /// The statement's parameters.
@@ -319,8 +323,37 @@ pub(super) async fn rows(
     if let Some(plain) = plain(columns, asked.items, width) {
         return of_columns(columns, &plain, rows, tag);
     }
+    // Rows of the table alone, as they are.
+    let own = columns.view.is_none() && columns.xmax != Xmax::Hidden && columns.fields.len() == width;
+    let keeps = asked
+        .prepared
+        .filter(|_| own && !session.surroundings.are_some() && session.watch.is_none());
+    if let (Some(prepared), [given]) = (keeps, &rows[..])
+        && let Some(described) = &prepared.columns
+    {
+        let given = columns.under_numbers(given).map_err(|error| from_datafusion(&error))?;
+        let place = &prepared.returning_plan;
+        if let Some(kept) = rows_plan::rows(session, place, table.definition(), &given, asked.params)? {
+            return Ok(Outcome::Rows {
+                columns: described.clone(),
+                stream: futures::stream::iter(kept.into_iter().map(Ok)).boxed(),
+                tag: RowsTag::Counted(tag),
+            });
+        }
+    }
     let binder = session.binder().seeing(asked.before);
     let (plan, open) = plan(&binder, columns, asked.items, rows, asked.declared)?;
+    if let Some(prepared) = keeps {
+        let places = (prepared, &prepared.returning_plan);
+        rows_plan::keep(
+            session,
+            &binder,
+            places,
+            table.definition(),
+            (&plan, asked.params.len()),
+        )
+        .await?;
+    }
     let plan = match open.is_empty() {
         true => plan,
         false => query::bind(plan, asked.params)?,

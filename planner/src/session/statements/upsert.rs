@@ -11,7 +11,7 @@ use super::returning::ReturningColumns;
 use super::updatable::{self, Through};
 use super::{
     assign, change, claims, conflict, defaults, insert, parameters, query, returned_addresses, returning, row_locks,
-    select, upsert_plan, xmax,
+    rows_plan, select, xmax,
 };
 use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError, state};
@@ -189,6 +189,7 @@ impl Upsert<'_> {
                 }
                 let asked = returning::Returning {
                     items,
+                    prepared: None,
                     before: &binder.snapshot,
                     declared: types,
                     params,
@@ -213,13 +214,20 @@ impl Upsert<'_> {
         let prepared = prepared.filter(|_| plain && session.watch.is_none());
         let definition = self.table.definition();
         if let Some(prepared) = prepared
-            && let Some(rows) = upsert_plan::rows(session, prepared, definition, &pairs, params)?
+            && let Some(rows) = rows_plan::rows(session, &prepared.pairs_plan, definition, &pairs, params)?
         {
             return Ok(rows);
         }
         let (plan, _) = self.assignments(binder, vec![pairs], types)?;
         if let Some(prepared) = prepared {
-            upsert_plan::keep(session, binder, prepared, definition, (&plan, params.len())).await?;
+            rows_plan::keep(
+                session,
+                binder,
+                (prepared, &prepared.pairs_plan),
+                definition,
+                (&plan, params.len()),
+            )
+            .await?;
         }
         let take = |rows: &mut Vec<RecordBatch>, batch| {
             rows.push(batch);

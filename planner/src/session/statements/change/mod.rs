@@ -254,9 +254,11 @@ async fn run(
     }
     match asked.returning() {
         Some(items) => {
+            let is_whole = with.is_none() && asked.is_of_one_table() && asked.is_whole(prepared);
             let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
             let asked = returning::Returning {
                 items,
+                prepared: is_whole.then_some(prepared),
                 before: &binder.snapshot,
                 declared: &declared,
                 params,

@@ -1,5 +1,5 @@
-//! The plan of ON CONFLICT DO UPDATE's assignments, kept with its statement: it reads no table, but the pairs of rows that it is
-//! given.
+//! Plans over rows that a statement gives, kept with it, which read no table: of ON CONFLICT DO UPDATE's assignments, over pairs of
+//! rows, and of RETURNING's expressions, over what was written.
 
 use super::{moments, query};
 use crate::catalog::bind::Binder;
@@ -13,11 +13,12 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
+use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 use tenon_storage::TableDefinition;
 
-/// A plan over pairs of rows, and what it was made for.
-pub(crate) struct PairsPlan {
+/// Such a plan, and what it was made for.
+pub(crate) struct RowsPlan {
     plan: Arc<dyn ExecutionPlan>,
     /// What tells the time in it, as parameters after the statement's.
     moments: Vec<String>,
@@ -27,16 +28,19 @@ pub(crate) struct PairsPlan {
     purpose: Purpose,
 }
 
-/// What the plan that is kept gives for some pairs; None: there is none, or they are too many.
+/// Where a statement keeps one.
+pub(crate) type Place = Mutex<Option<Arc<RowsPlan>>>;
+
+/// What the plan that is kept gives for some rows; None: there is none, or they are too many.
 pub(super) fn rows(
     session: &Session,
-    prepared: &Prepared,
+    place: &Place,
     definition: &Arc<TableDefinition>,
-    pairs: &RecordBatch,
+    given: &RecordBatch,
     params: &[ScalarValue],
 ) -> Result<Option<Vec<RecordBatch>>> {
-    let kept = prepared.pairs_plan.lock().clone();
-    let right = |kept: &Arc<PairsPlan>| {
+    let kept = place.lock().clone();
+    let right = |kept: &Arc<RowsPlan>| {
         kept.definition.as_ptr() == Arc::as_ptr(definition)
             && kept.meaning == session.state().meaning()
             && kept.purpose == session.purpose()
@@ -48,7 +52,7 @@ pub(super) fn rows(
     let values = [params, &moments].concat();
     let given = Given {
         values: Some(&values),
-        rows: Some(pairs),
+        rows: Some(given),
         ..Given::default()
     };
     few::rows(&kept.plan, given).map_err(|error| from_datafusion(&error))
@@ -58,7 +62,7 @@ pub(super) fn rows(
 pub(super) async fn keep(
     session: &Session,
     binder: &Binder,
-    prepared: &Prepared,
+    (prepared, place): (&Prepared, &Place),
     definition: &Arc<TableDefinition>,
     (plan, params): (&LogicalPlan, usize),
 ) -> Result<()> {
@@ -73,7 +77,7 @@ pub(super) async fn keep(
     // What cannot be planned without its values is planned with them, each time.
     let open = run::open(&session.run(), &plan).await.unwrap_or(None);
     if let Some(open) = open.filter(few::is_over_rows) {
-        *prepared.pairs_plan.lock() = Some(Arc::new(PairsPlan {
+        *place.lock() = Some(Arc::new(RowsPlan {
             plan: open,
             moments: moments::named(&plan, params)?,
             definition: Arc::downgrade(definition),
