@@ -25,7 +25,12 @@ pub enum Constraint {
     Points(Vec<ScalarValue>),
     /// The bounds are among the values.
     Range(Option<ScalarValue>, Option<ScalarValue>),
+    /// Those of any of these ranges.
+    Ranges(Vec<Bounds>),
 }
+
+/// The ends of a range, where it has such.
+pub type Bounds = (Option<ScalarValue>, Option<ScalarValue>);
 
 /// By the column's position in the table; what is computed of columns comes after them ([`Subjects`]).
 pub type Constraints = HashMap<usize, Constraint>;
@@ -104,14 +109,10 @@ fn one(filter: &Arc<dyn PhysicalExpr>, subjects: &Subjects<'_>) -> Option<(usize
     }
     let binary = filter.downcast_ref::<BinaryExpr>()?;
     if *binary.op() == Operator::Or {
-        let (column, first) = one(binary.left(), subjects)?;
-        return match (first, one(binary.right(), subjects)?) {
-            (Constraint::Points(mut first), (other, Constraint::Points(second))) if other == column => {
-                first.extend(second);
-                Some((column, Constraint::Points(first)))
-            }
-            _ => None,
-        };
+        let found = |side| constraints_on(std::slice::from_ref(side), subjects);
+        let (mut left, mut right) = (found(binary.left()), found(binary.right()));
+        let column = left.keys().copied().filter(|column| right.contains_key(column)).min()?;
+        return Some((column, either(left.remove(&column)?, right.remove(&column)?)));
     }
     let is_value = |side: &Arc<dyn PhysicalExpr>| side.is::<Literal>() || collect_columns(side).is_empty();
     let (subject, value, op) = match (is_value(binary.left()), is_value(binary.right())) {
@@ -191,6 +192,29 @@ fn literal(expr: &Arc<dyn PhysicalExpr>, data_type: &DataType) -> Option<ScalarV
     }
 }
 
+/// What passes either.
+fn either(a: Constraint, b: Constraint) -> Constraint {
+    let ranges = |of: Constraint| match of {
+        Constraint::Points(values) => values
+            .into_iter()
+            .map(|value| (Some(value.clone()), Some(value)))
+            .collect(),
+        Constraint::Range(low, high) => vec![(low, high)],
+        Constraint::Ranges(ranges) => ranges,
+    };
+    match (a, b) {
+        (Constraint::Points(mut first), Constraint::Points(second)) => {
+            first.extend(second);
+            Constraint::Points(first)
+        }
+        (a, b) => {
+            let mut all = ranges(a);
+            all.extend(ranges(b));
+            Constraint::Ranges(all)
+        }
+    }
+}
+
 /// What passes both, or a little more.
 fn both(a: Constraint, b: Constraint) -> Constraint {
     use Constraint::*;
@@ -200,7 +224,8 @@ fn both(a: Constraint, b: Constraint) -> Constraint {
     };
     match (a, b) {
         (Points(a), Points(b)) => Points(if a.len() <= b.len() { a } else { b }),
-        (points @ Points(_), Range(..)) | (Range(..), points @ Points(_)) => points,
+        (points @ Points(_), Range(..) | Ranges(_)) | (Range(..) | Ranges(_), points @ Points(_)) => points,
+        (ranges @ Ranges(_), Range(..) | Ranges(_)) | (Range(..), ranges @ Ranges(_)) => ranges,
         (Range(low, high), Range(other_low, other_high)) => Range(
             tighter(low, other_low, Ordering::Greater),
             tighter(high, other_high, Ordering::Less),
@@ -215,7 +240,7 @@ pub fn usable<'a>(columns: &[usize], found: &'a Constraints) -> Vec<(usize, &'a 
     for column in columns {
         let Some(constraint) = found.get(column) else { break };
         used.push((*column, constraint));
-        if matches!(constraint, Constraint::Range(..)) {
+        if matches!(constraint, Constraint::Range(..) | Constraint::Ranges(_)) {
             break;
         }
     }
@@ -225,7 +250,8 @@ pub fn usable<'a>(columns: &[usize], found: &'a Constraints) -> Vec<(usize, &'a 
 /// The key ranges of constraints that `usable` gave. None where they are too many.
 pub fn key_ranges(used: &[(usize, &Constraint)], encoding: &KeyEncoding) -> Result<Option<Vec<KeyRange>>> {
     let mut prefixes: Vec<Vec<ArrayRef>> = vec![vec![]];
-    let mut bounds: (Option<ArrayRef>, Option<ArrayRef>) = (None, None);
+    let mut bounds: Vec<(Option<ArrayRef>, Option<ArrayRef>)> = vec![(None, None)];
+    let array = |value: &Option<ScalarValue>| value.as_ref().map(ScalarValue::to_array).transpose();
     for (_, constraint) in used {
         match constraint {
             Constraint::Points(values) => {
@@ -239,12 +265,21 @@ pub fn key_ranges(used: &[(usize, &Constraint)], encoding: &KeyEncoding) -> Resu
                 };
                 prefixes = prefixes.iter().flat_map(extended).collect();
             }
-            Constraint::Range(low, high) => {
-                let array = |value: &Option<ScalarValue>| value.as_ref().map(ScalarValue::to_array).transpose();
-                bounds = (array(low)?, array(high)?);
+            Constraint::Range(low, high) => bounds = vec![(array(low)?, array(high)?)],
+            Constraint::Ranges(ranges) => {
+                let arrays = ranges.iter().map(|(low, high)| Ok((array(low)?, array(high)?)));
+                bounds = arrays.collect::<Result<_>>()?;
             }
         }
     }
-    let range = |prefix: &Vec<ArrayRef>| encoding.range(prefix, bounds.0.as_ref(), bounds.1.as_ref());
-    prefixes.iter().map(range).collect::<Result<Vec<_>>>().map(Some)
+    if prefixes.len().saturating_mul(bounds.len()) > RANGES_MAX {
+        return Ok(None);
+    }
+    let range = |prefix: &Vec<ArrayRef>, (low, high): &(Option<ArrayRef>, Option<ArrayRef>)| {
+        encoding.range(prefix, low.as_ref(), high.as_ref())
+    };
+    let ranges = prefixes
+        .iter()
+        .flat_map(|prefix| bounds.iter().map(move |bounds| range(prefix, bounds)));
+    ranges.collect::<Result<Vec<_>>>().map(Some)
 }

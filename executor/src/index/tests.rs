@@ -82,7 +82,20 @@ fn check(rng: &mut StdRng, version: &Arc<TableVersion>, memory: &Arc<MemoryBudge
     let filters: Vec<Expr> = (0..rng.random_range(1..4))
         .map(|_| {
             let column = rng.random_range(0..COLUMNS.len());
-            comparison(rng, column)
+            let first = comparison(rng, column);
+            if rng.random_bool(0.6) {
+                return first;
+            }
+            // Most of them about the same column.
+            let mut other = |column| match rng.random_bool(0.8) {
+                true => comparison(rng, column),
+                false => {
+                    let column = rng.random_range(0..COLUMNS.len());
+                    comparison(rng, column)
+                }
+            };
+            let both = binary(other(column), Operator::And, other(column));
+            binary(binary(first, Operator::Or, both), Operator::Or, other(column))
         })
         .collect();
     let expected = passing(version, &filters);
@@ -111,6 +124,10 @@ fn check(rng: &mut StdRng, version: &Arc<TableVersion>, memory: &Arc<MemoryBudge
             assert_eq!(rows, expected, "{told}");
         }
     }
+}
+
+fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
+    Arc::new(BinaryExpr::new(left, op, right))
 }
 
 fn columns_of(expr: &Expr) -> Vec<usize> {

@@ -196,7 +196,7 @@ fn candidate<'a>(searches: &'a Searches<'_>, column: usize) -> Option<Candidate<
             [value] => Some(value),
             _ => None,
         },
-        Constraint::Range(..) => None,
+        Constraint::Range(..) | Constraint::Ranges(_) => None,
     };
     let of = |(index, parts): &'a (Declared<'_>, Vec<usize>)| {
         let at = parts.iter().position(|own| *own == column)?;
