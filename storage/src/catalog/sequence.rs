@@ -7,7 +7,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// Values that PostgreSQL writes to its log ahead of their use: `log_cnt` counts those that are left.
@@ -55,8 +55,63 @@ pub struct Counter {
     pub is_called: bool,
     /// A store knows values up to this one as given; None: it knows of those that the sequence was written with.
     pub(crate) covered: Option<i64>,
-    /// Which of the sequence's counters it is: 0 until the process restarts the sequence.
+    /// Which of the sequence's counters it is: 0 until the process changes the sequence.
     pub(crate) generation: u64,
+}
+
+/// A counter, and the one by which ALTER SEQUENCE has replaced it: for its own transaction at once, for others with its commit.
+#[derive(Debug)]
+pub(super) struct Standing {
+    counter: Counter,
+    heir: Option<Heir>,
+}
+
+/// A counter that goes on in another's place.
+#[derive(Debug)]
+struct Heir {
+    standing: Arc<Mutex<Standing>>,
+    end: Arc<AtomicU8>,
+    /// RESTART: what others take until the commit is none of its values.
+    apart: bool,
+}
+
+const OPEN: u8 = 0;
+const KEPT: u8 = 1;
+const GONE: u8 = 2;
+
+/// Held by the transaction that has replaced a counter: without its commit the counter goes on as it was.
+#[derive(Debug)]
+pub(super) struct Succession(Arc<AtomicU8>);
+
+impl Succession {
+    pub(super) fn keep(&self) {
+        self.0.store(KEPT, Ordering::Release);
+    }
+}
+
+impl Drop for Succession {
+    fn drop(&mut self) {
+        let _ = self.0.compare_exchange(OPEN, GONE, Ordering::AcqRel, Ordering::Acquire);
+    }
+}
+
+impl Standing {
+    fn shared(counter: Counter) -> Arc<Mutex<Standing>> {
+        Arc::new(Mutex::new(Standing { counter, heir: None }))
+    }
+
+    /// The counter that is in the place of this one, and whether for good.
+    fn heir(&mut self) -> Option<(Arc<Mutex<Standing>>, bool)> {
+        let heir = self.heir.as_ref()?;
+        match heir.end.load(Ordering::Acquire) {
+            KEPT => Some((heir.standing.clone(), true)),
+            OPEN => (!heir.apart).then(|| (heir.standing.clone(), false)),
+            _ => {
+                self.heir = None;
+                None
+            }
+        }
+    }
 }
 
 /// A counter of a sequence: the sequence's oid, and the counter's generation.
@@ -153,8 +208,8 @@ pub struct Sequence {
     pub name: String,
     pub def: SequenceDef,
     pub owner: Option<SequenceOwner>,
-    /// Shared with the versions of the sequence before and after, unless ALTER SEQUENCE restarted it.
-    pub(super) counter: Arc<Mutex<Counter>>,
+    /// Shared with the versions of the sequence before and after, unless ALTER SEQUENCE changed what it counts.
+    pub(super) counter: Arc<Mutex<Standing>>,
     /// Where the database has a store.
     pub(super) log: Option<Arc<SequenceLog>>,
     /// The columns that `SELECT * FROM sequence` shows.
@@ -172,13 +227,13 @@ impl Sequence {
             oid,
             schema_name: schema.into(),
             name: name.into(),
-            counter: Arc::new(Mutex::new(Counter {
+            counter: Standing::shared(Counter {
                 last_value: def.start,
                 log_count: 0,
                 is_called: false,
                 covered: None,
                 generation: 0,
-            })),
+            }),
             log: None,
             def,
             owner,
@@ -199,9 +254,9 @@ impl Sequence {
     /// Where the sequence stands, for who writes that: what a store knew before of values to come, and of a definition that may
     /// have been another, counts no more.
     pub(crate) fn written(&self) -> Counter {
-        let mut counter = self.counter.lock();
-        counter.covered = None;
-        *counter
+        let mut standing = self.counter.lock();
+        standing.counter.covered = None;
+        standing.counter
     }
 
     /// Goes on where an earlier process left it.
@@ -214,48 +269,103 @@ impl Sequence {
             generation: 0,
         };
         Self {
-            counter: Arc::new(Mutex::new(counter)),
+            counter: Standing::shared(counter),
             ..self
         }
     }
 
-    /// The same with a counter of its own, at a value that is the next to be given.
-    pub(super) fn restarted(&self, at: i64) -> Self {
+    /// The same with a counter of its own, which goes on from where the sequence stands or, with `restart`, has that value as the
+    /// next to be given. It takes the place of the one there for good where the transaction, which holds what is given beside
+    /// it, commits.
+    pub(super) fn succeeded(self, restart: Option<i64>) -> (Self, Succession) {
         let generation = |log: &Arc<SequenceLog>| log.generations.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut before = self.counter.lock();
         let counter = Counter {
-            last_value: at,
+            last_value: restart.unwrap_or(before.counter.last_value),
+            // By another definition other values are logged ahead.
             log_count: 0,
-            is_called: false,
+            is_called: restart.is_none() && before.counter.is_called,
             covered: None,
             generation: self.log.as_ref().map_or(0, generation),
         };
-        Self {
-            counter: Arc::new(Mutex::new(counter)),
-            ..self.clone()
-        }
+        let standing = Standing::shared(counter);
+        let end = Arc::new(AtomicU8::new(OPEN));
+        before.heir = Some(Heir {
+            standing: standing.clone(),
+            end: end.clone(),
+            apart: restart.is_some(),
+        });
+        drop(before);
+        let next = Self {
+            counter: standing,
+            ..self
+        };
+        (next, Succession(end))
     }
 
-    /// By another definition other values are logged ahead.
-    pub(super) fn redefined(self) -> Self {
-        self.counter.lock().log_count = 0;
-        self
+    /// Whether both count by the same counter: values taken from one of them ahead are no other's.
+    pub fn counts_with(&self, other: &Sequence) -> bool {
+        Arc::ptr_eq(&self.counter, &other.counter)
     }
 
     pub fn counter(&self) -> Counter {
-        *self.counter.lock()
+        let mut current = self.counter.clone();
+        loop {
+            let mut standing = current.lock();
+            let Some((heir, true)) = standing.heir() else {
+                return standing.counter;
+            };
+            drop(standing);
+            current = heir;
+        }
+    }
+
+    /// Changes the counter by which the sequence goes on. One that a transaction which has not committed has put in its place
+    /// changes with it: neither it nor others give values then that the other has given.
+    fn change<T>(
+        &self,
+        standing: &Mutex<Standing>,
+        change: &mut dyn FnMut(&mut Counter) -> Result<T>,
+    ) -> Result<(T, Counter)> {
+        let mut own = standing.lock();
+        let Some((heir, is_kept)) = own.heir() else {
+            let done = change(&mut own.counter)?;
+            return Ok((done, own.counter));
+        };
+        let (done, stands) = self.change(&heir, change)?;
+        if !is_kept {
+            let counter = &mut own.counter;
+            (counter.last_value, counter.is_called) = (stands.last_value, stands.is_called);
+            (counter.log_count, counter.covered) = (0, None);
+            if let Some(log) = &self.log {
+                log.note((self.oid, counter.generation), counter.last_value, counter.is_called);
+            }
+        }
+        Ok((done, stands))
     }
 
     /// The next value, which nobody else gets.
     pub fn next(&self) -> Result<i64> {
-        let mut counter = self.counter.lock();
-        let value = if counter.is_called {
-            self.after(counter.last_value)?
-        } else {
-            counter.last_value
+        self.take(1).map(|(first, _)| first)
+    }
+
+    /// Values that nobody else gets, the first and the last: so many, or those up to the limit where the sequence ends, or goes
+    /// round, before.
+    pub fn take(&self, count: i64) -> Result<(i64, i64)> {
+        let mut taken = |counter: &mut Counter| self.take_of(counter, count);
+        self.change(&self.counter, &mut taken).map(|(taken, _)| taken)
+    }
+
+    fn take_of(&self, counter: &mut Counter, count: i64) -> Result<(i64, i64)> {
+        let first = match counter.is_called {
+            true => self.after(counter.last_value)?,
+            false => counter.last_value,
         };
-        counter.log_count = match (counter.is_called, counter.log_count) {
-            (true, left @ 1..) => left - 1,
-            _ => self.left_after(value).min(LOGGED_AHEAD),
+        let more = (count - 1).min(self.values_after(first)).max(0);
+        let value = first.saturating_add(self.def.increment.saturating_mul(more));
+        counter.log_count = match counter.is_called && counter.log_count >= count {
+            true => counter.log_count - (more + 1),
+            false => self.left_after(value).min(LOGGED_AHEAD),
         };
         if let Some(log) = &self.log {
             let before = counter.last_value;
@@ -272,7 +382,7 @@ impl Sequence {
         }
         counter.is_called = true;
         counter.last_value = value;
-        Ok(value)
+        Ok((first, value))
     }
 
     fn after(&self, value: i64) -> Result<i64> {
@@ -294,14 +404,19 @@ impl Sequence {
         }
     }
 
-    /// How many values there are before the limit.
+    /// How many values there are before the limit, which is none where the sequence goes round.
     fn left_after(&self, value: i64) -> i64 {
+        match self.def.cycle {
+            true => LOGGED_AHEAD,
+            false => self.values_after(value),
+        }
+    }
+
+    /// How many values there are before the limit.
+    fn values_after(&self, value: i64) -> i64 {
         let SequenceDef {
             increment, min, max, ..
         } = self.def;
-        if self.def.cycle {
-            return LOGGED_AHEAD;
-        }
         let limit = if increment > 0 { max } else { min };
         let left = (i128::from(limit) - i128::from(value)) / i128::from(increment);
         i64::try_from(left).unwrap_or(i64::MAX)
@@ -317,18 +432,20 @@ impl Sequence {
             );
             return Err(StorageError::new(ErrorKind::NumericOutOfRange, message));
         }
-        let mut counter = self.counter.lock();
-        *counter = Counter {
-            last_value: value,
-            log_count: 0,
-            is_called,
-            covered: None,
-            generation: counter.generation,
+        let mut set = |counter: &mut Counter| {
+            *counter = Counter {
+                last_value: value,
+                log_count: 0,
+                is_called,
+                covered: None,
+                generation: counter.generation,
+            };
+            if let Some(log) = &self.log {
+                log.note((self.oid, counter.generation), value, is_called);
+            }
+            Ok(())
         };
-        if let Some(log) = &self.log {
-            log.note((self.oid, counter.generation), value, is_called);
-        }
-        Ok(())
+        self.change(&self.counter, &mut set).map(drop)
     }
 }
 
@@ -357,6 +474,60 @@ mod tests {
         let down = sequence(-1, i64::MIN, i64::MIN, false);
         assert_eq!(down.next().unwrap(), i64::MIN);
         assert_eq!(down.next().unwrap_err().sqlstate(), "2200H");
+    }
+
+    #[test]
+    fn goes_on_as_it_was_without_a_commit() {
+        let own = sequence(1, 1, 1000, false);
+        assert_eq!(own.next().unwrap(), 1);
+        let def = SequenceDef {
+            increment: 10,
+            ..own.def.clone()
+        };
+        let changed = |own: &Sequence| {
+            let next = Sequence {
+                def: def.clone(),
+                ..own.clone()
+            };
+            next.succeeded(None)
+        };
+        let (next, succession) = changed(&own);
+        assert_eq!((next.next().unwrap(), next.next().unwrap()), (11, 21));
+        next.set(100, true).unwrap();
+        drop(succession);
+        assert_eq!(own.next().unwrap(), 2);
+        // What others take meanwhile is no value of the new one, and it stays taken.
+        let (next, succession) = changed(&own);
+        assert_eq!(
+            (next.next().unwrap(), own.next().unwrap(), next.next().unwrap()),
+            (12, 13, 23)
+        );
+        drop(succession);
+        assert_eq!(own.next().unwrap(), 14);
+        let (next, succession) = changed(&own);
+        succession.keep();
+        drop(succession);
+        assert_eq!(
+            (next.next().unwrap(), own.next().unwrap(), next.next().unwrap()),
+            (24, 25, 35)
+        );
+        assert_eq!(own.counter().last_value, 35);
+        let (next, succession) = next.succeeded(Some(5));
+        assert_eq!((own.next().unwrap(), next.next().unwrap()), (36, 5));
+        drop(succession);
+        assert_eq!(own.next().unwrap(), 37);
+    }
+
+    #[test]
+    fn takes_several_up_to_its_limit() {
+        let around = sequence(2, 1, 8, true);
+        assert_eq!(around.take(3).unwrap(), (1, 5));
+        assert_eq!(around.take(3).unwrap(), (7, 7));
+        assert_eq!(around.take(3).unwrap(), (1, 5));
+        let down = sequence(-2, 1, 8, false);
+        assert_eq!(down.take(3).unwrap(), (8, 4));
+        assert_eq!(down.take(3).unwrap(), (2, 2));
+        assert!(down.take(3).is_err());
     }
 
     #[test]

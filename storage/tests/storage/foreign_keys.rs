@@ -58,6 +58,7 @@ fn key(parent: &TableVersion, columns: Vec<usize>) -> ForeignKey {
         deferrable: true,
         initially_deferred: false,
         validated: true,
+        on_delete_columns: Vec::new(),
         unchecked: false,
         unfollowed: false,
     }

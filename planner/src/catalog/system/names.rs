@@ -162,15 +162,22 @@ pub(super) fn key_definition(table: &TableVersion, key: &Index) -> String {
         Deferral::Immediate => " DEFERRABLE",
         Deferral::Deferred => " DEFERRABLE INITIALLY DEFERRED",
     };
-    format!("{what} ({}){waits}", key_columns(table, key))
+    let nulls = if key.nulls_not_distinct {
+        " NULLS NOT DISTINCT"
+    } else {
+        ""
+    };
+    let include = included(key.include.iter().map(|at| &table.definition().columns[*at].name));
+    format!("{what}{nulls} ({}){include}{waits}", key_columns(table, key))
 }
 
 /// `pg_get_indexdef` of an index.
 pub(super) fn index_definition(table: &TableVersion, index: &Index) -> String {
     format!(
-        "CREATE {}INDEX {} ON {}.{} USING {} ({}){}{}{}",
-        if index.is_unique() { "UNIQUE " } else { "" },
+        "CREATE {}INDEX {} ON {}{}.{} USING {} ({}){}{}{}",
+        if index.is_declared_unique() { "UNIQUE " } else { "" },
         quote::identifier(&index.name),
+        only(&index.shown),
         quote::identifier(&table.definition().schema_name),
         quote::identifier(table.name()),
         index.shown.method(),
@@ -183,6 +190,14 @@ pub(super) fn index_definition(table: &TableVersion, index: &Index) -> String {
         },
         with_options(&index.shown),
     )
+}
+
+/// An index that none of the partitions has says ONLY.
+fn only(shown: &IndexShown) -> &'static str {
+    match shown.only {
+        Some(_) => "ONLY ",
+        None => "",
+    }
 }
 
 /// WITH and the options of an index.
@@ -209,9 +224,10 @@ pub(super) fn expression_index_definition(
         .map(|(key, order)| in_order(shown_text(binder, key), &order))
         .collect();
     format!(
-        "CREATE {}INDEX {} ON {}.{} USING {} ({}){}{}{}{}",
-        if index.unique { "UNIQUE " } else { "" },
+        "CREATE {}INDEX {} ON {}{}.{} USING {} ({}){}{}{}{}",
+        if index.is_declared_unique() { "UNIQUE " } else { "" },
         quote::identifier(&index.name),
+        only(&index.shown),
         quote::identifier(&table.definition().schema_name),
         quote::identifier(table.name()),
         index.shown.method(),

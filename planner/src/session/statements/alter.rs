@@ -3,8 +3,8 @@
 use super::constraints;
 use super::role::rights;
 use super::{
-    check_constraints, column, create, declared, defaults, keys, owner, partition, qualify, references, residence,
-    row_types, schema_name, sequence_texts, triggers, view, view_texts,
+    check_constraints, column, create, declared, defaults, keys, owner, partition, qualify, references, row_types,
+    schema_name, sequence_texts, storage_parameters, triggers, view, view_texts,
 };
 use crate::catalog::bind::{Target, fold};
 use crate::pg::error::{Result, SqlError, state};
@@ -71,8 +71,8 @@ pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome>
                     .lock()
                     .set_check_option(&place.schema, &place.name, option)?;
             }
-            Action::Parameter(parameter, value) => {
-                residence::set(session, &relation, &place, parameter, value.as_deref())?;
+            Action::Parameters { is_set, parameters } => {
+                storage_parameters::change(session, &place, parameters, *is_set)?;
             }
             Action::OwnerTo(to) => owner::relation_to(session, &relation, to)?,
             Action::Triggers(on, which) => triggers::switch(session, &relation, *on, which)?,
@@ -117,6 +117,9 @@ fn index(session: &mut Session, alter: &Alter) -> Result<Outcome> {
             },
             // Indexes belong to whom their table belongs.
             Action::OwnerTo(_) => {}
+            Action::Parameters { is_set, parameters } => {
+                super::index::set(session, &alter.name, parameters, *is_set)?;
+            }
             Action::Nothing | Action::Column(_, ColumnChange::Nothing) => {}
             _ => return Err(SqlError::unsupported("this ALTER INDEX")),
         }
@@ -342,11 +345,15 @@ async fn one(
 
 async fn constraint_added(session: &mut Session, place: &Target, constraint: &TableConstraint) -> Result<()> {
     let Target { schema, name } = place;
-    keys::included(session, place, constraint)?;
+    let (include, shown) = keys::included(session, place, constraint)?;
     match constraint {
         TableConstraint::Unique(unique) => {
             let deferral = keys::deferral(unique.characteristics.as_ref())?;
-            let unique = constraints::unique(&unique.columns, unique.name.as_ref(), unique.nulls_distinct)?;
+            let unique = IndexDef {
+                include,
+                shown,
+                ..constraints::unique(&unique.columns, unique.name.as_ref(), unique.nulls_distinct)?
+            };
             let columns = keys::columns(&unique);
             add_unique(session, schema, name, unique).await?;
             keys::defer(session, place, &[(columns, deferral)])
@@ -355,7 +362,10 @@ async fn constraint_added(session: &mut Session, place: &Target, constraint: &Ta
         TableConstraint::PrimaryKey(key) => {
             let columns = key.columns.iter().map(create::key_column).collect::<Result<Vec<_>>>()?;
             let deferral = keys::deferral(key.characteristics.as_ref())?;
-            add_primary_key(session, schema, name, columns.clone(), key.name.as_ref().map(fold)).await?;
+            let key_name = key.name.as_ref().map(fold);
+            add_primary_key(session, schema, name, columns.clone(), key_name).await?;
+            let transaction = session.transaction()?;
+            transaction.lock().show_of_primary_key(schema, name, &include, shown)?;
             keys::defer(session, place, &[(columns, deferral)])
         }
         TableConstraint::PrimaryKeyUsingIndex(of) => keys::adopt_index(session, place, of, true),

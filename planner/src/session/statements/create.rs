@@ -2,7 +2,9 @@
 
 use super::declared::column_definition;
 use super::like::{self, Taken};
-use super::{check_constraints, constraints, generated, insert, keys, partition, query, references};
+use super::{
+    check_constraints, constraints, generated, insert, keys, partition, query, references, storage_parameters,
+};
 use crate::catalog::bind::{Target, fold};
 use crate::catalog::files;
 use crate::pg::error::{Result, SqlError, state};
@@ -16,7 +18,7 @@ use datafusion::sql::sqlparser::ast::{
     self, CreateTable, Expr, IndexColumn, ObjectName, PrimaryKeyConstraint, TableConstraint, UniqueConstraint,
 };
 use std::sync::Arc;
-use tenon_storage::{ColumnDef, Generated, OnCommit, SqlType, TableDef, TableVersion};
+use tenon_storage::{ColumnDef, Generated, IndexDef, OnCommit, SqlType, TableDef, TableVersion};
 
 /// The schema and name of a new relation; a temporary one goes into the session's own schema.
 pub(super) fn target(session: &mut Session, name: &ObjectName, temporary: bool) -> Result<Target> {
@@ -110,6 +112,9 @@ pub(super) async fn table(
             let (mut definition, mut taken) = definition(session, create, &place)?;
             let foreign_keys = std::mem::take(&mut taken.foreign_keys);
             definition.on_commit = on_commit;
+            let given = storage_parameters::declared(&create.table_options)?;
+            let (options, device) = storage_parameters::of_table(&given, create.partition_by.is_some())?;
+            definition.options = options;
             session.binder().check_usage_by(&definition.columns)?;
             if let Some(clause) = &create.partition_by {
                 divide(session, &mut definition, &place.name, clause)?;
@@ -120,6 +125,11 @@ pub(super) async fn table(
                 .create_table(&place.schema, &place.name, definition)?;
             tell(session, &table, &taken);
             keys::defer(session, &place, &taken.deferred)?;
+            if let Some((include, shown)) = taken.primary_key.take() {
+                let mut transaction = transaction.lock();
+                transaction.show_of_primary_key(&place.schema, &place.name, &include, shown)?;
+            }
+            storage_parameters::reside(session, &place, device.as_deref())?;
             taken.finish(session, &table)?;
             for key in &foreign_keys {
                 references::add(session, &place, key, true).await?;
@@ -184,8 +194,11 @@ async fn create_as(
         }
     }
     session.binder().check_usage_by(&columns)?;
+    let given = storage_parameters::declared(&create.table_options)?;
+    let (options, device) = storage_parameters::of_table(&given, false)?;
     let definition = TableDef {
         columns,
+        options,
         on_commit: on_commit(session, create, &place)?,
         ..TableDef::default()
     };
@@ -193,6 +206,7 @@ async fn create_as(
     let table = transaction
         .lock()
         .create_table(&place.schema, &place.name, definition)?;
+    storage_parameters::reside(session, &place, device.as_deref())?;
     let writer = transaction.lock().writer(&table);
     let writer = run::drain(&session.run(), plan, writer, |writer, batch| {
         Ok(writer.append(&insert::as_stored(&batch)?)?)
@@ -287,6 +301,7 @@ fn definition(session: &mut Session, create: &CreateTable, place: &Target) -> Re
             one_key(&definition)?;
             definition.primary_key = vec![column.name.clone()];
             definition.primary_key_name = declared.primary_key_name;
+            taken.primary_key = Some((Vec::new(), declared.key_shown));
         }
         let own = || vec![column.name.clone()];
         taken.deferred.push((own(), declared.key_deferral));
@@ -303,17 +318,19 @@ fn definition(session: &mut Session, create: &CreateTable, place: &Target) -> Re
         generated::check(&session.binder(), &definition.columns, column)?;
     }
     for constraint in &create.constraints {
+        let (mut include, mut shown) = Default::default();
         if let TableConstraint::PrimaryKey(PrimaryKeyConstraint { index_options, .. })
         | TableConstraint::Unique(UniqueConstraint { index_options, .. }) = constraint
         {
             let columns = definition.columns.iter().map(|own| own.name.as_str());
-            constraints::included(session, index_options, columns)?;
+            (include, shown) = constraints::included(session, index_options, columns)?;
         }
         match constraint {
             TableConstraint::PrimaryKey(key) => {
                 one_key(&definition)?;
                 definition.primary_key = key.columns.iter().map(key_column).collect::<Result<_>>()?;
                 definition.primary_key_name = key.name.as_ref().map(fold);
+                taken.primary_key = Some((include, shown));
                 let deferral = keys::deferral(key.characteristics.as_ref())?;
                 taken.deferred.push((definition.primary_key.clone(), deferral));
             }
@@ -321,7 +338,11 @@ fn definition(session: &mut Session, create: &CreateTable, place: &Target) -> Re
             TableConstraint::Check(check) => checks.push((check.name.clone(), check.clone())),
             TableConstraint::Unique(unique) => {
                 let deferral = keys::deferral(unique.characteristics.as_ref())?;
-                let unique = constraints::unique(&unique.columns, unique.name.as_ref(), unique.nulls_distinct)?;
+                let unique = IndexDef {
+                    include,
+                    shown,
+                    ..constraints::unique(&unique.columns, unique.name.as_ref(), unique.nulls_distinct)?
+                };
                 taken.deferred.push((keys::columns(&unique), deferral));
                 definition.unique.push(unique);
             }

@@ -72,6 +72,7 @@ mod sequence;
 mod sequence_texts;
 mod set;
 mod stars;
+mod storage_parameters;
 mod stored_texts;
 mod table_locks;
 mod text_dependents;

@@ -66,6 +66,7 @@ async fn wait(session: &Session, table: u32, mode: TableLock) -> Result<bool> {
 /// Locks the tables that a statement defines anew, empties or drops, and those that it refers to, and sees what became of them
 /// where it had to wait.
 pub(super) async fn for_definition(session: &Session, kind: &Kind) -> Result<()> {
+    lock_sequence(session, kind).await?;
     let cascade = cascade_of(kind);
     for (name, mode) in of_definition(kind) {
         // What is wrong with a name is the statement's to say.
@@ -96,6 +97,32 @@ pub(super) async fn for_definition(session: &Session, kind: &Kind) -> Result<()>
             }
             next += 1;
         }
+    }
+    Ok(())
+}
+
+/// Locks the sequence that ALTER SEQUENCE changes: of two who change it the second goes on from what the first has made of it.
+async fn lock_sequence(session: &Session, kind: &Kind) -> Result<()> {
+    let Kind::Definition(definition) = kind else {
+        return Ok(());
+    };
+    let name = match definition.as_ref() {
+        Definition::AlterSequence { name, .. } => name,
+        Definition::Alter(alter) if alter.kind == AlterKind::Sequence => &alter.name,
+        _ => return Ok(()),
+    };
+    let relation = session.binder().names().existing(name).ok().flatten().cloned();
+    let Some(sequence) = relation.as_ref().and_then(Relation::as_sequence) else {
+        return Ok(());
+    };
+    if sequence.schema_name == session.temporary_schema() {
+        return Ok(());
+    }
+    wait(session, sequence.oid, TableLock::ShareRowExclusive).await?;
+    let transaction = session.transaction()?;
+    let mut transaction = transaction.lock();
+    if transaction.is_outdated_sequence(sequence.oid) && (session.has_new_snapshot() || !session.keeps_snapshot()) {
+        transaction.refresh()?;
     }
     Ok(())
 }

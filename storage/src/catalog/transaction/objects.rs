@@ -47,10 +47,13 @@ impl Transaction {
             owner,
             ..(**current).clone()
         };
-        let next = match restart {
-            Some(at) => next.restarted(at),
-            None if next.def != current.def => next.redefined(),
-            None => next,
+        let next = match restart.is_some() || next.def != current.def {
+            true => {
+                let (next, succession) = next.succeeded(restart);
+                self.successions.push(Arc::new(succession));
+                next
+            }
+            false => next,
         };
         self.touch(&relation).rewritten = true;
         self.put(Relation::Sequence(Arc::new(next)));

@@ -5,6 +5,7 @@ use super::check::validate;
 use super::keys::form;
 use crate::catalog::bind::{Target, fold, undefined};
 use crate::pg::error::{Result, SqlError, state};
+use crate::pg::tokens::clauses::{ON_DELETE_SET, ON_UPDATE_SET};
 use crate::session::Session;
 use crate::session::run;
 use datafusion::sql::sqlparser::ast::{
@@ -177,12 +178,14 @@ fn resolve(
         kind => kind == Some(ConstraintReferenceMatchKind::Full),
     };
     let (deferrable, initially_deferred) = deferral(declared.characteristics.as_ref())?;
-    let parent = referenced(session, child, declared)?;
+    let (referred, set) = referred(declared)?;
+    let parent = referenced(session, child, declared, referred)?;
     let (own, other) = (child.definition(), parent.definition());
     let columns = positions(own, &declared.columns)?;
-    let (index, referenced) = match declared.referred_columns.is_empty() {
+    let on_delete_columns = set_columns(own, &columns, set)?;
+    let (index, referenced) = match referred.is_empty() {
         true => primary_key(other)?,
-        false => unique_index(other, &declared.referred_columns)?,
+        false => unique_index(other, referred)?,
     };
     immediate(other, index)?;
     let (on_update, on_delete) = (action(declared.on_update), action(declared.on_delete));
@@ -204,6 +207,7 @@ fn resolve(
         places: places.ok_or_else(|| SqlError::internal("an index lacks a column of a key"))?,
         on_update,
         on_delete,
+        on_delete_columns,
         match_full,
         deferrable,
         initially_deferred,
@@ -211,6 +215,41 @@ fn resolve(
         unchecked: false,
         unfollowed: false,
     })
+}
+
+/// The columns that are referenced, and those that ON DELETE sets (`tokens::clauses`).
+fn referred(declared: &ForeignKeyConstraint) -> Result<(&[Ident], &[Ident])> {
+    let all = declared.referred_columns.as_slice();
+    if all.iter().any(|name| name.value == ON_UPDATE_SET) {
+        let action = match declared.on_update {
+            Some(ast::ReferentialAction::SetDefault) => "SET DEFAULT",
+            _ => "SET NULL",
+        };
+        let message = format!("a column list with {action} is only supported for ON DELETE actions");
+        return Err(SqlError::unsupported_as(&message));
+    }
+    Ok(match all.iter().position(|name| name.value == ON_DELETE_SET) {
+        Some(at) => (&all[..at], &all[at + 1..]),
+        None => (all, &[]),
+    })
+}
+
+/// Positions of the columns that ON DELETE sets, each once.
+fn set_columns(definition: &TableDefinition, key: &[usize], names: &[Ident]) -> Result<Vec<usize>> {
+    let mut set = Vec::new();
+    for (at, name) in positions(definition, names)?.into_iter().zip(names) {
+        if !key.contains(&at) {
+            let message = format!(
+                "column \"{}\" referenced in ON DELETE SET action must be part of foreign key",
+                fold(name)
+            );
+            return Err(SqlError::new(state::INVALID_COLUMN_REFERENCE, message));
+        }
+        if !set.contains(&at) {
+            set.push(at);
+        }
+    }
+    Ok(set)
 }
 
 /// DEFERRABLE and INITIALLY DEFERRED.
@@ -233,7 +272,12 @@ pub(in crate::session::statements) fn deferral(given: Option<&ConstraintCharacte
 }
 
 /// The referenced table.
-fn referenced(session: &Session, child: &TableVersion, declared: &ForeignKeyConstraint) -> Result<Arc<TableVersion>> {
+fn referenced(
+    session: &Session,
+    child: &TableVersion,
+    declared: &ForeignKeyConstraint,
+    referred: &[Ident],
+) -> Result<Arc<TableVersion>> {
     let binder = session.binder();
     let relation = binder.names().relation(&declared.foreign_table)?;
     let parent = match relation {
@@ -245,8 +289,8 @@ fn referenced(session: &Session, child: &TableVersion, declared: &ForeignKeyCons
         }
     };
     let definition = parent.definition();
-    let named: Vec<String> = match declared.referred_columns.is_empty() {
-        false => declared.referred_columns.iter().map(fold).collect(),
+    let named: Vec<String> = match referred.is_empty() {
+        false => referred.iter().map(fold).collect(),
         true => {
             let key = definition.all_indexes().find(|index| index.kind == IndexKind::Primary);
             let columns = key.into_iter().flat_map(|key| &key.columns);
