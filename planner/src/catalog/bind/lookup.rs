@@ -242,6 +242,7 @@ pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn T
     let found = names.find(name.schema(), table);
     if let Some(relation) = found {
         reads::note(binder, name, relation);
+        reads::note_partitions(binder, relation);
     }
     match found {
         Some(Relation::Table(table)) => {

@@ -2,6 +2,8 @@
 
 use super::shown_text::shown_text;
 use super::system_types;
+use crate::pg::parse::parse_expression;
+use datafusion::sql::sqlparser::ast::Expr;
 use tenon_storage::datetime::IntervalRange;
 use tenon_storage::{
     ColumnOrder, Deferral, EnumType, ExpressionIndex, Index, IndexShown, SqlType, TableVersion, quote,
@@ -213,6 +215,16 @@ fn with_options(shown: &IndexShown) -> String {
     format!(" WITH ({})", options.collect::<Vec<_>>().join(", "))
 }
 
+/// An expression that is a key: in parentheses, and once more where it is an operator's.
+fn shown_key(text: String) -> String {
+    match parse_expression(&text) {
+        Ok(Expr::Nested(inner)) if matches!(*inner, Expr::BinaryOp { .. } | Expr::IsNull(_) | Expr::IsNotNull(_)) => {
+            format!("({text})")
+        }
+        _ => text,
+    }
+}
+
 /// The same of one on expressions, or a partial one.
 pub(super) fn expression_index_definition(
     binder: &crate::catalog::bind::Binder,
@@ -221,7 +233,7 @@ pub(super) fn expression_index_definition(
 ) -> String {
     let keys = index.ordered_keys();
     let keys: Vec<String> = keys
-        .map(|(key, order)| in_order(shown_text(binder, key), &order))
+        .map(|(key, order)| in_order(shown_key(shown_text(binder, key)), &order))
         .collect();
     format!(
         "CREATE {}INDEX {} ON {}{}.{} USING {} ({}){}{}{}{}",

@@ -81,6 +81,7 @@ mod triggers;
 mod type_dependents;
 mod types;
 mod unique;
+mod untyped;
 mod updatable;
 mod upsert;
 mod upsert_plan;

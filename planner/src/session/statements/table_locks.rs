@@ -76,12 +76,14 @@ pub(super) async fn for_definition(session: &Session, kind: &Kind) -> Result<()>
             continue;
         };
         lock_for_definition(session, &table, mode).await?;
-        let verb = verb_of(kind, name).filter(|_| relation.is_some_and(|relation| relation.as_table().is_some()));
-        if let Some(verb) = verb {
-            cursor::check_unused(session, verb, &table)?;
+        if let (Some(verb), Some(relation)) = (verb_of(kind, name), relation) {
+            cursor::check_unused(session, verb, relation)?;
         }
         for referenced in released_by(session, kind, name, table.oid()) {
             lock_for_definition(session, &referenced, mode).await?;
+            if drops_constraint(kind) {
+                cursor::check_unused(session, "ALTER TABLE", &Relation::Table(referenced))?;
+            }
         }
         let mut reached = vec![table];
         let mut next = 0;
@@ -90,7 +92,7 @@ pub(super) async fn for_definition(session: &Session, kind: &Kind) -> Result<()>
                 if reached.iter().all(|known| known.oid() != referencing.oid()) {
                     lock_for_definition(session, &referencing, mode).await?;
                     if cascade == Cascade::ToAll {
-                        cursor::check_unused(session, "TRUNCATE", &referencing)?;
+                        cursor::check_unused(session, "TRUNCATE", &Relation::Table(referencing.clone()))?;
                     }
                     reached.push(referencing);
                 }
@@ -186,6 +188,17 @@ fn released_by(session: &Session, kind: &Kind, name: &ObjectName, table: u32) ->
         .filter(|key| key.references != table && goes(key));
     keys.filter_map(|key| state.table_by_oid(key.references).cloned())
         .collect()
+}
+
+fn drops_constraint(kind: &Kind) -> bool {
+    let Kind::Definition(definition) = kind else {
+        return false;
+    };
+    let Definition::Alter(alter) = definition.as_ref() else {
+        return false;
+    };
+    let drops = |action: &Action| matches!(action, Action::Known(operation) if matches!(operation.as_ref(), AlterTableOperation::DropConstraint { .. }));
+    alter.actions.iter().any(drops)
 }
 
 /// To which tables a statement goes on from those it names, by the foreign keys that reference them.

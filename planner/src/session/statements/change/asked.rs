@@ -9,7 +9,7 @@ use crate::session::Prepared;
 use crate::session::statements::returning::ReturningColumns;
 use crate::session::statements::updatable::{self, Through, Use};
 use crate::session::statements::xmax::Xmax;
-use crate::session::statements::{assign, defaults, insert, parameters, select};
+use crate::session::statements::{assign, defaults, insert, parameters, select, untyped};
 use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
@@ -354,7 +354,7 @@ pub(super) fn plan(
                 let own = &definition.columns[at];
                 // Values that stay have their column's type.
                 if change.what == "UPDATE" && change.assigned.columns.contains(&at) {
-                    insert::check_assignable(&field, own)?;
+                    untyped::check_column(&plan, at + POSITION_FIELDS.len(), own)?;
                     insert::assigned(expr, own).alias(&own.name)
                 } else {
                     expr.alias(&own.name)
