@@ -252,7 +252,7 @@ pub(super) fn expression_index_definition(
         },
         with_options(&index.shown),
         match &index.predicate {
-            Some(predicate) => format!(" WHERE ({})", shown_text(binder, predicate)),
+            Some(predicate) => format!(" WHERE ({})", without_parentheses(shown_text(binder, predicate))),
             None => String::new(),
         }
     )

@@ -885,7 +885,7 @@ fn indexes(binder: &Binder) -> Vec<Row> {
             let expressions: Vec<String> = expressions.map(|key| shown_text(binder, key)).collect();
             row.extend(row! {
                 "indexprs": (!expressions.is_empty()).then(|| expressions.join(", ")),
-                "indpred": own.predicate.as_ref().map(|predicate| format!("({})", shown_text(binder, predicate))),
+                "indpred": own.predicate.as_ref().map(|predicate| format!("({})", names::without_parentheses(shown_text(binder, predicate)))),
             });
         }
         row

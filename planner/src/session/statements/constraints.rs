@@ -434,7 +434,7 @@ pub(super) fn included<'c>(
             }
             include.push(name);
         }
-        session.warn(SqlState("01000"), super::index::NO_INCLUDE);
+        session.debug(super::index::NO_INCLUDE);
     }
     Ok((include, shown))
 }

@@ -62,7 +62,7 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
                 return Err(SqlError::new(state::UNDEFINED_COLUMN, message));
             }
         }
-        session.warn(SqlState("01000"), NO_INCLUDE);
+        session.debug(NO_INCLUDE);
     }
     if only::is_index_alone(create) && !snapshot.partitions(table.oid()).is_empty() {
         shown.only = Some(OnlyIndex { unique: create.unique });

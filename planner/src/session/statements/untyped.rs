@@ -33,6 +33,11 @@ fn is_untyped(value: &Expr) -> bool {
         Expr::Alias(alias) => is_untyped(&alias.expr),
         // Of NULL, beside others in a column of VALUES.
         Expr::Cast(cast) => is_untyped(&cast.expr),
+        // Its type is that of all its results, of which it has that of the first before it is analyzed.
+        Expr::Case(case) => {
+            let mut results = case.when_then_expr.iter().map(|(_, then)| then).chain(&case.else_expr);
+            !results.all(|result| is_untyped(result))
+        }
         _ => false,
     }
 }
