@@ -329,6 +329,7 @@ impl Merging {
     fn plan(&self, binder: &Binder, types: &[u32]) -> Result<(LogicalPlan, Vec<FieldRef>)> {
         let mut own = binder.clone().without_asking(self.table.oid());
         own.positions_of = Some(self.table.oid());
+        own.hides_places = true;
         let mut tree = self.select.clone();
         rewrite(&mut tree);
         let (plan, params) = parameters::plan(&own, tree, types)?;

@@ -329,6 +329,7 @@ pub(super) fn plan(
     // What the statement reads of its target for its client is asked beside this.
     let mut own_binder = binder.clone().without_asking(change.target.table.oid());
     own_binder.positions_of = Some(change.target.table.oid());
+    own_binder.hides_places = true;
     let mut tree = change.select.clone();
     if system::touches(&tree) {
         tree = system::rewrite(tree);
