@@ -365,7 +365,8 @@ impl Sequence {
         let value = first.saturating_add(self.def.increment.saturating_mul(more));
         counter.log_count = match counter.is_called && counter.log_count >= count {
             true => counter.log_count - (more + 1),
-            false => self.left_after(value).min(LOGGED_AHEAD),
+            // What comes behind the limit, where the sequence goes round, is not logged before.
+            false => self.values_after(value).min(LOGGED_AHEAD),
         };
         if let Some(log) = &self.log {
             let before = counter.last_value;
@@ -401,14 +402,6 @@ impl Sequence {
                 let message = format!("nextval: reached {which} value of sequence \"{}\" ({limit})", self.name);
                 Err(StorageError::new(ErrorKind::SequenceLimit, message))
             }
-        }
-    }
-
-    /// How many values there are before the limit, which is none where the sequence goes round.
-    fn left_after(&self, value: i64) -> i64 {
-        match self.def.cycle {
-            true => LOGGED_AHEAD,
-            false => self.values_after(value),
         }
     }
 

@@ -4,7 +4,9 @@
 use super::{Binder, fold};
 use crate::pg::names::alias;
 use crate::pg::walk::VisitMut;
-use datafusion::sql::sqlparser::ast::{Ident, ObjectNamePart, Query, Statement, TableAlias, TableFactor, VisitorMut};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, ObjectNamePart, Query, SetExpr, Statement, TableAlias, TableFactor, Value, VisitorMut,
+};
 use std::ops::ControlFlow;
 
 /// What a table's name ends with where its rows' places are not wanted.
@@ -15,7 +17,7 @@ pub(super) fn hide(binder: &Binder, statement: &mut Statement) {
         let _ = statement.visit(&mut Hidden {
             binder,
             target,
-            depth: 0,
+            hides: Vec::new(),
             defined: Vec::new(),
         });
     }
@@ -24,24 +26,30 @@ pub(super) fn hide(binder: &Binder, statement: &mut Statement) {
 struct Hidden<'a> {
     binder: &'a Binder,
     target: u32,
-    /// Of the query in those around it.
-    depth: usize,
+    /// Of the query and those around it, from the outside in: whether the places are none of its columns.
+    hides: Vec<bool>,
     /// The queries that WITH has named anywhere so far.
     defined: Vec<String>,
+}
+
+/// Whether it is what stands for ONLY a partitioned table, which may be the target.
+fn is_empty(query: &Query) -> bool {
+    let never = Expr::Value(Value::Boolean(false).into());
+    matches!(query.body.as_ref(), SetExpr::Select(select) if select.selection == Some(never))
 }
 
 impl VisitorMut for Hidden<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        self.depth += 1;
+        self.hides.push(!self.hides.is_empty() && !is_empty(query));
         let tables = query.with.iter().flat_map(|with| &with.cte_tables);
         self.defined.extend(tables.map(|cte| fold(&cte.alias.name)));
         ControlFlow::Continue(())
     }
 
     fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth -= 1;
+        self.hides.pop();
         ControlFlow::Continue(())
     }
 
@@ -72,7 +80,7 @@ impl VisitorMut for Hidden<'_> {
         let mut others = self.binder.overlay.iter().chain(&self.binder.relations);
         let is_another = is_bare && (self.defined.contains(&own) || others.any(|(other, _)| *other == own));
         let found = self.binder.names().existing(name).ok().flatten();
-        if self.depth < 2 || is_another || found.is_none_or(|found| found.oid() != self.target) {
+        if self.hides.last() != Some(&true) || is_another || found.is_none_or(|found| found.oid() != self.target) {
             return ControlFlow::Continue(());
         }
         if let Some(ObjectNamePart::Identifier(last)) = name.0.last_mut() {

@@ -49,6 +49,13 @@ impl Own {
 }
 
 impl Taken {
+    /// After ALTER SEQUENCE or setval: values that were taken ahead are given no more.
+    pub(crate) fn forget_ahead(&mut self, sequence: u32) {
+        if let Some(own) = self.values.get_mut(&sequence) {
+            own.ahead = None;
+        }
+    }
+
     /// DISCARD SEQUENCES.
     pub(crate) fn forget(&mut self) {
         *self = Self::default();
@@ -351,11 +358,7 @@ impl SequenceFunction {
                 },
             )),
             // Values that were taken ahead are given no more.
-            false => taken
-                .values
-                .get_mut(&sequence.oid)
-                .into_iter()
-                .for_each(|own| own.ahead = None),
+            false => taken.forget_ahead(sequence.oid),
         }
         Ok(value)
     }

@@ -71,7 +71,7 @@ pub(super) async fn declare(
     own.account = session.new_account(&own.cancel);
     let scroll = match declare.scroll {
         Some(true) => Scroll::Always,
-        None if !locks && goes_back(&plan) => Scroll::WhileSmall,
+        None if !locks && !is_one_row(&plan) && goes_back(&plan) => Scroll::WhileSmall,
         _ => Scroll::Never,
     };
     let memory = MemoryConsumer::new("cursor").register(own.task.memory_pool());
@@ -189,6 +189,11 @@ fn goes_back(plan: &LogicalPlan) -> bool {
         | LogicalPlan::Union(_) => plan.inputs().into_iter().all(goes_back),
         _ => false,
     }
+}
+
+/// A SELECT without FROM, which PostgreSQL does not run backwards.
+fn is_one_row(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::Projection(one) if matches!(one.input.as_ref(), LogicalPlan::EmptyRelation(_)))
 }
 
 fn find<'a>(session: &'a mut Session, name: &str) -> Result<&'a mut Cursor> {
