@@ -143,6 +143,7 @@ async fn act(
         table: child,
         keys: gone.clone(),
         are_gone: true,
+        at_once: action == ReferentialAction::SetDefault,
     };
     let transaction = session.transaction()?;
     match action {

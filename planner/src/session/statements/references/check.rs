@@ -101,8 +101,7 @@ impl Constraint {
     fn asked(&self, keys: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
         let (valid, mixed) = keys::valid(&keys);
         if self.key.match_full && !mixed.is_empty() {
-            let detail = "MATCH FULL does not allow mixing of null and nonnull key values.";
-            return Err(self.missing().detail(detail));
+            return Err(self.mixed());
         }
         match keys.first().is_some_and(|first| first.len() == valid.len()) {
             true => Ok(keys),
@@ -217,6 +216,16 @@ impl Constraint {
             self.key.name
         );
         SqlError::new(state::FOREIGN_KEY_VIOLATION, message).about(self.subject())
+    }
+
+    /// Whether rows of the referencing table have keys that mix NULLs and others, which MATCH FULL does not take.
+    pub(super) fn has_mixed(&self, keys: &[ArrayRef]) -> Result<bool> {
+        Ok(self.key.match_full && keys::has_any(&self.child, &self.key.columns, &self.forms, keys)?)
+    }
+
+    pub(super) fn mixed(&self) -> SqlError {
+        let detail = "MATCH FULL does not allow mixing of null and nonnull key values.";
+        self.missing().detail(detail)
     }
 
     fn subject(&self) -> Subject {
@@ -348,18 +357,27 @@ fn changed(constraint: &Constraint, keys: Vec<ArrayRef>, replaced: &Replaced) ->
 }
 
 fn check(transaction: &mut Transaction, constraint: &Constraint, keys: Vec<ArrayRef>) -> Result<()> {
-    let keys = constraint.asked(keys)?;
+    let (valid, mixed) = keys::valid(&keys);
+    let pending = |keys: Vec<ArrayRef>| PendingKeys {
+        constraint: constraint.key.oid,
+        table: constraint.child.oid(),
+        keys,
+        are_gone: false,
+        at_once: false,
+    };
+    if constraint.key.match_full && !mixed.is_empty() {
+        transaction.add_pending(pending(keys::pick(&keys, &mixed)?));
+    }
+    let keys = match keys.first().is_some_and(|first| first.len() == valid.len()) {
+        true => keys,
+        false => keys::pick(&keys, &valid)?,
+    };
     if keys.first().is_none_or(|keys| keys.is_empty()) {
         return Ok(());
     }
     let missing = constraint.missing_keys(Some(&mut *transaction), keys)?;
     if missing.first().is_some_and(|keys| !keys.is_empty()) {
-        transaction.add_pending(PendingKeys {
-            constraint: constraint.key.oid,
-            table: constraint.child.oid(),
-            keys: missing,
-            are_gone: false,
-        });
+        transaction.add_pending(pending(missing));
     }
     Ok(())
 }

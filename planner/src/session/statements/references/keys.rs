@@ -217,6 +217,24 @@ pub(super) fn find(
     keys: &[ArrayRef],
     budget: &Arc<MemoryBudget>,
 ) -> Result<Found> {
+    find_in(table, columns, forms, keys, Some(budget))
+}
+
+/// Whether a table has one of these keys, in which a NULL is as another.
+pub(super) fn has_any(table: &TableVersion, columns: &[usize], forms: &[Form], keys: &[ArrayRef]) -> Result<bool> {
+    // No index finds a NULL.
+    let found = find_in(table, columns, forms, keys, None)?;
+    Ok(!found.distinct.is_empty())
+}
+
+/// By an index where a budget is given.
+fn find_in(
+    table: &TableVersion,
+    columns: &[usize],
+    forms: &[Form],
+    keys: &[ArrayRef],
+    budget: Option<&Arc<MemoryBudget>>,
+) -> Result<Found> {
     let keys: Vec<ArrayRef> = keys
         .iter()
         .zip(columns)
@@ -236,7 +254,11 @@ pub(super) fn find(
         number_of.push(number);
     }
     let mut is_there = vec![false; first.len()];
-    if !first.is_empty() && !look_up(table, columns, forms, &keys, &first, &mut is_there, budget)? {
+    let looked_up = match budget {
+        Some(budget) if !first.is_empty() => look_up(table, columns, forms, &keys, &first, &mut is_there, budget)?,
+        _ => false,
+    };
+    if !first.is_empty() && !looked_up {
         let mut scan = Scan {
             columns,
             forms,
