@@ -1,5 +1,6 @@
 //! ALTER TABLE, VIEW, MATERIALIZED VIEW, INDEX and SEQUENCE.
 
+use super::alter_index;
 use super::constraints;
 use super::role::rights;
 use super::{
@@ -9,7 +10,7 @@ use super::{
 use crate::catalog::bind::{Target, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
-use crate::pg::parse::definition::{Action, Alter, AlterKind, ColumnChange};
+use crate::pg::parse::definition::{Action, Alter, AlterKind};
 use crate::session::Session;
 use crate::session::run;
 use datafusion::sql::sqlparser::ast::{
@@ -25,7 +26,7 @@ pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome>
     let names_index =
         binder.names().existing(&alter.name)?.is_none() && super::index::existing(session, &alter.name)?.is_some();
     if alter.kind == AlterKind::Index || names_index {
-        return index(session, alter);
+        return alter_index::alter(session, alter);
     }
     let Some(relation) = binder.names().existing(&alter.name)? else {
         if !alter.if_exists {
@@ -99,32 +100,6 @@ fn check_kind(kind: AlterKind, relation: &Relation) -> Result<()> {
     }
     let message = format!("\"{}\" is not a {wanted}", relation.name());
     Err(SqlError::new(state::WRONG_OBJECT_TYPE, message))
-}
-
-fn index(session: &mut Session, alter: &Alter) -> Result<Outcome> {
-    let last = super::last(&alter.name);
-    if alter.if_exists && super::index::existing(session, &alter.name)?.is_none() {
-        session.notice(format!("relation \"{last}\" does not exist, skipping"));
-        return Ok(Outcome::Command(alter.kind.tag().into()));
-    }
-    for action in &alter.actions {
-        match action {
-            Action::Known(operation) => match operation.as_ref() {
-                AlterTableOperation::RenameTable {
-                    table_name: RenameTableNameKind::As(to) | RenameTableNameKind::To(to),
-                } => super::index::rename(session, &alter.name, to)?,
-                other => return Err(SqlError::unsupported(format!("ALTER INDEX {other}"))),
-            },
-            // Indexes belong to whom their table belongs.
-            Action::OwnerTo(_) => {}
-            Action::Parameters { is_set, parameters } => {
-                super::index::set(session, &alter.name, parameters, *is_set)?;
-            }
-            Action::Nothing | Action::Column(_, ColumnChange::Nothing) => {}
-            _ => return Err(SqlError::unsupported("this ALTER INDEX")),
-        }
-    }
-    Ok(Outcome::Command(alter.kind.tag().into()))
 }
 
 fn set_schema(session: &mut Session, relation: &Relation, place: &mut Target, to: &str) -> Result<()> {

@@ -1,17 +1,14 @@
-//! CREATE TABLE and CREATE TABLE AS.
+//! CREATE TABLE.
 
+use super::create_as::create_as;
 use super::declared::column_definition;
 use super::like::{self, Taken};
-use super::{
-    check_constraints, constraints, generated, insert, keys, partition, query, references, storage_parameters,
-};
+use super::{check_constraints, constraints, generated, keys, partition, references, storage_parameters};
 use crate::catalog::bind::{Target, fold};
-use crate::catalog::files;
 use crate::pg::error::{Result, SqlError, state};
-use crate::pg::numeric::declared::is_declared;
 use crate::pg::outcome::Outcome;
 use crate::pg::parse::NO_DATA;
-use crate::session::{Prepared, Session, run};
+use crate::session::{Prepared, Session};
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
@@ -159,7 +156,7 @@ fn tell(session: &mut Session, table: &TableVersion, taken: &Taken) {
     }
 }
 
-fn on_commit(session: &Session, create: &CreateTable, place: &Target) -> Result<OnCommit> {
+pub(super) fn on_commit(session: &Session, create: &CreateTable, place: &Target) -> Result<OnCommit> {
     let Some(declared) = &create.on_commit else {
         return Ok(OnCommit::PreserveRows);
     };
@@ -172,85 +169,6 @@ fn on_commit(session: &Session, create: &CreateTable, place: &Target) -> Result<
         ast::OnCommit::PreserveRows => OnCommit::PreserveRows,
         ast::OnCommit::Drop => OnCommit::Drop,
     })
-}
-
-async fn create_as(
-    session: &mut Session,
-    prepared: &Prepared,
-    create: &CreateTable,
-    place: Target,
-    source: &ast::Query,
-    params: &[ScalarValue],
-) -> Result<Outcome> {
-    let given: Vec<String> = create.columns.iter().map(|column| fold(&column.name)).collect();
-    if let Some(rows) = create_from_file(session, &place, source, &given).await? {
-        return Ok(Outcome::Command(format!("SELECT {rows}")));
-    }
-    let plan = query::bound_plan(&session.binder(), source, &prepared.param_fields, params)?;
-    let mut columns = columns_of(session.columns(&plan)?.as_arrow(), &given)?;
-    for (at, column) in columns.iter_mut().enumerate() {
-        if matches!(column.sql_type, SqlType::NumericOf(..)) && !is_declared(&plan, at) {
-            column.sql_type = SqlType::Numeric;
-        }
-    }
-    session.binder().check_usage_by(&columns)?;
-    let given = storage_parameters::declared(&create.table_options)?;
-    let (options, device) = storage_parameters::of_table(&given, false)?;
-    let definition = TableDef {
-        columns,
-        options,
-        on_commit: on_commit(session, create, &place)?,
-        ..TableDef::default()
-    };
-    let transaction = session.transaction()?;
-    let table = transaction
-        .lock()
-        .create_table(&place.schema, &place.name, definition)?;
-    storage_parameters::reside(session, &place, device.as_deref())?;
-    let writer = transaction.lock().writer(&table);
-    let writer = run::drain(&session.run(), plan, writer, |writer, batch| {
-        Ok(writer.append(&insert::as_stored(&batch)?)?)
-    })
-    .await?;
-    let rows = insert::finish(session, table.oid(), writer, None).await?;
-    Ok(Outcome::Command(format!("SELECT {rows}")))
-}
-
-/// `CREATE TABLE t AS SELECT * FROM 'file'`: the file's rows, with no plan in between. None for any other query.
-async fn create_from_file(
-    session: &mut Session,
-    place: &Target,
-    source: &ast::Query,
-    given: &[String],
-) -> Result<Option<u64>> {
-    let Some((name, format)) = files::whole(source).and_then(|name| files::named(&name).map(|format| (name, format)))
-    else {
-        return Ok(None);
-    };
-    session.binder().check_reads_files()?;
-    let file = files::source(&session.engine.services, session.cancel(), &name, format)?;
-    let fields: Vec<_> = file
-        .columns
-        .iter()
-        .map(|column| column.sql_type.field(&column.name, true))
-        .collect();
-    let columns = columns_of(&Schema::new(fields), given)?;
-    let definition = TableDef {
-        columns,
-        ..TableDef::default()
-    };
-    let transaction = session.transaction()?;
-    let table = transaction
-        .lock()
-        .create_table(&place.schema, &place.name, definition)?;
-    let load = move || {
-        let loaded = file.segments_for(&table)?;
-        transaction.lock().append(table.oid(), loaded.segments)?;
-        Ok(loaded.rows)
-    };
-    files::in_background(&session.engine.services, session.cancel(), load)
-        .await
-        .map(Some)
 }
 
 /// Columns of a stored relation with the names and types of a query's result, the first ones renamed.

@@ -1,4 +1,4 @@
-//! CREATE INDEX, DROP INDEX, ALTER INDEX.
+//! CREATE INDEX and DROP INDEX.
 
 use super::key_order::{self, order};
 use super::role::rights;
@@ -9,7 +9,7 @@ use crate::catalog::services::Work;
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::errors::from_datafusion;
 use crate::pg::outcome::Outcome;
-use crate::pg::parse::definition::{StorageParameter, storage};
+use crate::pg::parse::definition::storage;
 use crate::pg::tokens::only;
 use crate::session::Session;
 use crate::session::run;
@@ -328,7 +328,7 @@ pub(super) fn existing(session: &Session, name: &ObjectName) -> Result<Option<(S
 }
 
 /// An index is changed by whom its table belongs to.
-fn check_owner(session: &Session, schema: &str, name: &str) -> Result<()> {
+pub(super) fn check_owner(session: &Session, schema: &str, name: &str) -> Result<()> {
     let state_now = session.state();
     let of_expressions = state_now.schema(schema).and_then(|entry| entry.expression_index(name));
     let table = of_expressions.map(|(table, _)| table);
@@ -363,48 +363,6 @@ pub(super) fn drop(session: &mut Session, name: &ObjectName, if_exists: bool, ca
             }
             session.notice(format!("{message}, skipping"));
             Ok(())
-        }
-    }
-}
-
-/// SET or (`is_set` false) RESET of storage parameters.
-pub(super) fn set(session: &Session, name: &ObjectName, given: &[StorageParameter], is_set: bool) -> Result<()> {
-    let Some((schema, name)) = existing(session, name)? else {
-        let message = format!("relation \"{}\" does not exist", parts(name).join("."));
-        return Err(SqlError::new(state::UNDEFINED_TABLE, message));
-    };
-    check_owner(session, &schema, &name)?;
-    let state_now = session.state();
-    let of_expressions = state_now
-        .schema(&schema)
-        .and_then(|entry| entry.expression_index(&name));
-    let of_columns = || state_now.index(&schema, &name).map(|(table, own)| (table, &own.shown));
-    let found = of_expressions
-        .map(|(table, own)| (table, &own.shown))
-        .or_else(of_columns);
-    let (table, shown) = found.ok_or_else(|| SqlError::internal("an index is not there"))?;
-    storage_parameters::change_index(session, (&schema, table.name(), &name), shown, given, is_set)
-}
-
-pub(super) fn rename(session: &Session, name: &ObjectName, to: &ObjectName) -> Result<()> {
-    let mut to = parts(to);
-    if to.len() != 1 {
-        return Err(SqlError::new(state::SYNTAX_ERROR, "syntax error at or near \".\""));
-    }
-    let shown = parts(name).join(".");
-    match existing(session, name)? {
-        Some((schema, own)) => {
-            check_owner(session, &schema, &own)?;
-            let (transaction, to) = (session.transaction()?, to.remove(0));
-            let mut transaction = transaction.lock();
-            if !transaction.change_expression_index(&schema, &own, Some(&to))? {
-                transaction.rename_index(&schema, &own, &to)?;
-            }
-            Ok(())
-        }
-        None => {
-            let message = format!("relation \"{shown}\" does not exist");
-            Err(SqlError::new(state::UNDEFINED_TABLE, message))
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What each kind of statement does.
 
 mod alter;
+mod alter_index;
 mod analyze;
 mod anonymous;
 mod arguments;
@@ -16,6 +17,7 @@ mod conflict_predicate;
 mod constraints;
 mod copy;
 mod create;
+mod create_as;
 mod cursor;
 mod declared;
 mod defaults;

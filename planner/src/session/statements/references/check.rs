@@ -5,12 +5,10 @@ use super::keys::{self, Form};
 use super::settle::Violation;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::from_arrow;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::compute::{cast, concat};
 use std::sync::Arc;
 use tenon_storage::Subject;
-use tenon_storage::datetime::shown;
-use tenon_storage::numeric::Numeric;
 use tenon_storage::{
     DatabaseState, ForeignKey, Index, MemoryBudget, PendingKeys, SEGMENT_ROWS_MAX, Segment, TableDefinition,
     TableVersion, Transaction,
@@ -249,7 +247,7 @@ impl Constraint {
             }
         };
         let names: Vec<&str> = columns.iter().map(|column| of.columns[*column].name.as_str()).collect();
-        let values: Vec<String> = keys.iter().map(|keys| display(keys, row)).collect();
+        let values: Vec<String> = keys.iter().map(|keys| keys::display(keys, row)).collect();
         let rest = match is_gone {
             false => format!("is not present in table \"{}\".", self.parent.name()),
             true => format!("is still referenced from table \"{}\".", self.child.name()),
@@ -273,13 +271,6 @@ fn told(table: &TableVersion, columns: &[usize], keys: &[ArrayRef]) -> Result<Op
         });
     }
     Ok(Some(told))
-}
-
-fn display(values: &ArrayRef, row: usize) -> String {
-    match values.as_binary_opt::<i64>() {
-        Some(numerics) => Numeric::from_bytes(numerics.value(row)).to_string(),
-        None => shown(values, row),
-    }
 }
 
 /// Looks up what rows that were just written reference. Keys that are missing may come yet: they are pending.

@@ -1,14 +1,20 @@
 //! Sequences. Their counters stand outside of transactions: a value taken stays taken when its statement is rolled back.
 
+mod log;
+mod standing;
+
+pub(crate) use log::{CounterId, SequenceLog, SequencesWritten};
+pub use standing::Counter;
+pub(super) use standing::Succession;
+
 use crate::error::{ErrorKind, Result, StorageError};
-use crate::store::{Position, Store};
 use crate::types::SqlType;
 use arrow::datatypes::{Schema, SchemaRef};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use standing::{Heir, OPEN, Standing};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Values that PostgreSQL writes to its log ahead of their use: `log_cnt` counts those that are left.
 const LOGGED_AHEAD: i64 = 32;
@@ -44,161 +50,6 @@ pub struct SequenceOwner {
     pub column: String,
     /// An identity column's, made and dropped with that property.
     pub identity: bool,
-}
-
-/// Where a sequence stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counter {
-    pub last_value: i64,
-    pub log_count: i64,
-    /// False: `last_value` is the next to be given.
-    pub is_called: bool,
-    /// A store knows values up to this one as given; None: it knows of those that the sequence was written with.
-    pub(crate) covered: Option<i64>,
-    /// Which of the sequence's counters it is: 0 until the process changes the sequence.
-    pub(crate) generation: u64,
-}
-
-/// A counter, and the one by which ALTER SEQUENCE has replaced it: for its own transaction at once, for others with its commit.
-#[derive(Debug)]
-pub(super) struct Standing {
-    counter: Counter,
-    heir: Option<Heir>,
-}
-
-/// A counter that goes on in another's place.
-#[derive(Debug)]
-struct Heir {
-    standing: Arc<Mutex<Standing>>,
-    end: Arc<AtomicU8>,
-    /// RESTART: what others take until the commit is none of its values.
-    apart: bool,
-}
-
-const OPEN: u8 = 0;
-const KEPT: u8 = 1;
-const GONE: u8 = 2;
-
-/// Held by the transaction that has replaced a counter: without its commit the counter goes on as it was.
-#[derive(Debug)]
-pub(super) struct Succession(Arc<AtomicU8>);
-
-impl Succession {
-    pub(super) fn keep(&self) {
-        self.0.store(KEPT, Ordering::Release);
-    }
-}
-
-impl Drop for Succession {
-    fn drop(&mut self) {
-        let _ = self.0.compare_exchange(OPEN, GONE, Ordering::AcqRel, Ordering::Acquire);
-    }
-}
-
-impl Standing {
-    fn shared(counter: Counter) -> Arc<Mutex<Standing>> {
-        Arc::new(Mutex::new(Standing { counter, heir: None }))
-    }
-
-    /// The counter that is in the place of this one, and whether for good.
-    fn heir(&mut self) -> Option<(Arc<Mutex<Standing>>, bool)> {
-        let heir = self.heir.as_ref()?;
-        match heir.end.load(Ordering::Acquire) {
-            KEPT => Some((heir.standing.clone(), true)),
-            OPEN => (!heir.apart).then(|| (heir.standing.clone(), false)),
-            _ => {
-                self.heir = None;
-                None
-            }
-        }
-    }
-}
-
-/// A counter of a sequence: the sequence's oid, and the counter's generation.
-pub(crate) type CounterId = (u32, u64);
-
-/// What a store has to write of sequences: for each counter that gave values which it does not know, the value from which the
-/// sequence goes on, and whether that one is taken.
-///
-/// Locks are taken in the order `written`, a sequence's counter, `pending`.
-#[derive(Debug, Default)]
-pub(crate) struct SequenceLog {
-    pending: Mutex<BTreeMap<CounterId, (i64, bool)>>,
-    written: Mutex<SequencesWritten>,
-    /// How many values were ever pending.
-    noted: AtomicU64,
-    /// How many of them are durable: who finds its own among them waits for nobody.
-    settled: AtomicU64,
-    generations: AtomicU64,
-    store: OnceLock<Weak<Store>>,
-}
-
-/// What a store's log says of sequences.
-#[derive(Debug, Default)]
-pub(crate) struct SequencesWritten {
-    /// Up to where the log must be durable for that.
-    pub position: Option<Position>,
-    /// The generation of the committed counter where a transaction restarted the sequence.
-    restarted: BTreeMap<u32, u64>,
-}
-
-impl SequencesWritten {
-    /// Whether a sequence goes on by this counter after a crash: not by one whose RESTART is not committed, nor by the one that a
-    /// RESTART replaced.
-    pub(crate) fn is_committed(&self, (oid, generation): CounterId) -> bool {
-        self.restarted.get(&oid).copied().unwrap_or_default() == generation
-    }
-
-    /// A commit was written that has this counter.
-    pub(crate) fn commit(&mut self, (oid, generation): CounterId) {
-        match generation {
-            0 => self.restarted.remove(&oid),
-            generation => self.restarted.insert(oid, generation),
-        };
-    }
-
-    pub(crate) fn forget(&mut self, oid: u32) {
-        self.restarted.remove(&oid);
-    }
-}
-
-impl SequenceLog {
-    fn note(&self, id: CounterId, value: i64, is_called: bool) {
-        let mut pending = self.pending.lock();
-        pending.insert(id, (value, is_called));
-        self.noted.fetch_add(1, Ordering::Release);
-    }
-
-    /// How many values were pending until now where some of them may not be durable.
-    pub(crate) fn unsettled(&self) -> Option<u64> {
-        let noted = self.noted.load(Ordering::Acquire);
-        (self.settled.load(Ordering::Acquire) < noted).then_some(noted)
-    }
-
-    /// The first `noted` values that were pending are durable.
-    pub(crate) fn settle(&self, noted: u64) {
-        self.settled.fetch_max(noted, Ordering::Release);
-    }
-
-    /// What is to be written.
-    pub(crate) fn pending(&self) -> BTreeMap<CounterId, (i64, bool)> {
-        self.pending.lock().clone()
-    }
-
-    /// These were written: what was noted of the same counters meanwhile is still to be.
-    pub(crate) fn remove(&self, values: &BTreeMap<CounterId, (i64, bool)>) {
-        self.pending.lock().retain(|id, value| values.get(id) != Some(value));
-    }
-
-    /// Held from where one reads how far sequences are to where that is written: of two records of a sequence the later one
-    /// has the later value.
-    pub(crate) fn writing(&self) -> MutexGuard<'_, SequencesWritten> {
-        self.written.lock()
-    }
-
-    pub(crate) fn belongs_to(&self, store: &Arc<Store>) {
-        let _ = self.store.set(Arc::downgrade(store));
-    }
 }
 
 #[derive(Clone, Debug)]
