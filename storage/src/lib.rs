@@ -63,8 +63,8 @@ pub use catalog::{
     DefaultGrants, Deferral, DeviceResidence, Domain, ExpressionIndex, FOREIGN_KEY_COLUMNS_MAX, ForeignKey, Function,
     FunctionArgument, FunctionOptions, FunctionParameter, FunctionResult, Generated, Grant, Index, IndexDef, IndexKind,
     IndexShown, IndexSlot, KeyRows, KeyValues, Keys, Locked, Membership, Object, ObjectKey, Objects, OnCommit,
-    Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, PendingKeys, RangeValue, Reads,
-    ReferentialAction, Relation, Rights, Role, RowLocation, RowSet, SchemaEntry, Secured, Sequence, SequenceDef,
+    OnlyIndex, Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, PendingKeys, RangeValue,
+    Reads, ReferentialAction, Relation, Rights, Role, RowLocation, RowSet, SchemaEntry, Secured, Sequence, SequenceDef,
     SequenceOwner, TableDef, TableDefinition, TableRows, TableUsage, TableUses, TableVersion, Transaction, View,
     default_name,
 };

@@ -36,9 +36,17 @@ CREATE TABLE app.orders (
 CREATE INDEX orders_at ON app.orders (at DESC NULLS LAST, customer);
 CREATE UNIQUE INDEX orders_note ON app.orders (lower(note)) WHERE note IS NOT NULL;
 COMMENT ON INDEX app.orders_at IS 'by day';
+CREATE TABLE app.tenants (a integer, b integer, c integer, PRIMARY KEY (a, b) INCLUDE (c) WITH (fillfactor = 60))
+  WITH (fillfactor = 70, autovacuum_enabled = off);
+CREATE TABLE app.members (id integer, a integer, b integer, FOREIGN KEY (a, b) REFERENCES app.tenants ON DELETE SET NULL (b),
+  CONSTRAINT members_id UNIQUE (id) INCLUDE (a) WITH (fillfactor = 50));
+CREATE INDEX members_a ON app.members (a) INCLUDE (b) WITH (fillfactor = 40) WHERE a > 0;
+INSERT INTO app.tenants VALUES (1, 1, 1), (2, 2, 2);
+INSERT INTO app.members VALUES (1, 1, 1), (2, 2, 2);
 CREATE TABLE measures (at timestamp NOT NULL, sensor int NOT NULL, value real) PARTITION BY RANGE (at);
 CREATE TABLE measures_2023 PARTITION OF measures FOR VALUES FROM ('2023-01-01') TO ('2024-01-01');
-CREATE TABLE measures_rest PARTITION OF measures DEFAULT;
+CREATE TABLE measures_rest PARTITION OF measures DEFAULT WITH (fillfactor = 80);
+CREATE INDEX measures_alone ON ONLY measures (sensor);
 CREATE VIEW zz_sums AS SELECT c.id, c.name, count(o.id) AS orders, sum(o.total) AS total
   FROM customers c LEFT JOIN app.orders o ON o.customer = c.id GROUP BY c.id, c.name;
 -- Before the view that it reads, by its name.
@@ -89,6 +97,11 @@ QUERIES = [
     "SELECT attname, format_type(atttypid, atttypmod), attnotnull, attidentity::text, attgenerated::text FROM pg_attribute"
     " WHERE attrelid IN ('customers'::regclass, 'app.orders'::regclass) AND attnum > 0 ORDER BY attrelid::regclass::text, attnum",
     "SELECT indexname, indexdef FROM pg_indexes WHERE indexname IN ('orders_at', 'orders_pk', 'customers_email_key') ORDER BY 1",
+    "SELECT indexname, indexdef FROM pg_indexes WHERE tablename IN ('tenants', 'members') OR indexname = 'measures_alone' ORDER BY 1",
+    "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid IN ('app.tenants'::regclass, 'app.members'::regclass) ORDER BY 1",
+    "SELECT relname, reloptions FROM pg_class WHERE reloptions IS NOT NULL AND relname !~ '^pg_' ORDER BY 1",
+    "DELETE FROM app.tenants WHERE a = 2",
+    "SELECT * FROM app.members ORDER BY id",
     # Numbers go on where they were.
     "INSERT INTO customers (name, nick) VALUES ('next', DEFAULT) RETURNING id, mood, balance, nick, ticket, made",
     "INSERT INTO app.orders (customer, price, amount) VALUES (1, 2, 3) RETURNING id, total",
@@ -131,7 +144,7 @@ def contents(dsn: str) -> list:
         for query in QUERIES:
             # As text: infinite dates are none of Python's.
             found = conn.pgconn.exec_(query.encode())
-            assert found.status == psycopg.pq.ExecStatus.TUPLES_OK, (query, found.error_message)
+            assert found.status in (psycopg.pq.ExecStatus.TUPLES_OK, psycopg.pq.ExecStatus.COMMAND_OK), (query, found.error_message)
             out.append((query, [[found.get_value(row, column) for column in range(found.nfields)] for row in range(found.ntuples)]))
         conn.execute("ROLLBACK")
         for statement, _ in REFUSED:

@@ -11,6 +11,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         trial("restarts::rows_are_freed", rows_are_freed),
         trial("restarts::sequences_go_on", sequences_go_on),
+        trial("restarts::sequences_of_two", sequences_of_two),
         trial("restarts::views_of_altered_types", views_of_altered_types),
     ]
 }
@@ -99,6 +100,67 @@ async fn sequences_go_on() -> Result<()> {
     let server = start(directory.path(), &[])?;
     let next = value(&server.connect().await?, "SELECT nextval('m')").await?;
     ensure!(next == "2", "{next}");
+    Ok(())
+}
+
+/// Two who alter a sequence do so one after the other; what others take meanwhile is given to nobody else, whatever becomes of
+/// it, and after a crash neither.
+async fn sequences_of_two() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let mut server = start(directory.path(), &[])?;
+    let mut given = std::collections::BTreeSet::new();
+    let mut take = |next: String| -> Result<i64> {
+        let next: i64 = next.parse()?;
+        ensure!(given.insert(next), "{next} again");
+        Ok(next)
+    };
+    server.connect().await?.batch_execute("CREATE SEQUENCE s").await?;
+    const NEXT: &str = "SELECT nextval('s')";
+    for (end, crashes) in [
+        ("ROLLBACK", false),
+        ("COMMIT", false),
+        ("ROLLBACK", true),
+        ("COMMIT", true),
+    ] {
+        let (one, two, other) = (
+            server.connect().await?,
+            server.connect().await?,
+            server.connect().await?,
+        );
+        let first = take(value(&one, NEXT).await?)?;
+        one.batch_execute("BEGIN; ALTER SEQUENCE s INCREMENT 10 CACHE 2")
+            .await?;
+        let own = value(&one, NEXT).await?;
+        ensure!(own == (first + 10).to_string(), "{own} after {first}");
+        if end == "COMMIT" {
+            take(own)?;
+        }
+        for _ in 0..3 {
+            take(value(&other, NEXT).await?)?;
+        }
+        if end == "COMMIT" {
+            take(value(&one, NEXT).await?)?;
+            take(value(&one, NEXT).await?)?;
+        }
+        let altered = tokio::spawn(async move {
+            two.batch_execute("BEGIN; ALTER SEQUENCE s INCREMENT 1 CACHE 1").await?;
+            Ok::<_, anyhow::Error>(two)
+        });
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        ensure!(!altered.is_finished(), "the second did not wait");
+        one.batch_execute(end).await?;
+        let two = altered.await??;
+        take(value(&other, NEXT).await?)?;
+        take(value(&two, NEXT).await?)?;
+        two.batch_execute("COMMIT").await?;
+        take(value(&one, NEXT).await?)?;
+        take(value(&other, NEXT).await?)?;
+        if crashes {
+            drop(server);
+            server = start(directory.path(), &[])?;
+        }
+    }
+    take(value(&server.connect().await?, NEXT).await?)?;
     Ok(())
 }
 

@@ -178,15 +178,14 @@ impl GroupsAccumulator for Distinct {
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
         let total = std::mem::take(&mut self.groups);
         let (groups, values) = self.take_pairs()?;
-        match groups.len() {
-            0 if total == 0 => {}
-            // An accumulator that is given no rows would take every group for one with values.
-            0 => {
-                let refused = BooleanArray::from(vec![false]);
-                let nothing = new_null_array(&self.value, 1);
-                self.of_all.update_batch(&[nothing], &[0], Some(&refused), total)?;
-            }
-            _ => self.of_all.update_batch(&[values], &groups, None, total)?,
+        if total > 0 {
+            // An accumulator that is given rows without a filter alone takes every group for one with values.
+            let refused = BooleanArray::from(vec![false]);
+            let nothing = new_null_array(&self.value, 1);
+            self.of_all.update_batch(&[nothing], &[0], Some(&refused), total)?;
+        }
+        if !groups.is_empty() {
+            self.of_all.update_batch(&[values], &groups, None, total)?;
         }
         self.of_all.evaluate(emit_to)
     }
@@ -245,6 +244,25 @@ mod tests {
             DataType::Float64 => (values.as_primitive::<Float64Type>().value(row) + 0.0).to_string(),
             _ => values.as_primitive::<Int64Type>().value(row).to_string(),
         })
+    }
+
+    #[test]
+    fn groups_without_values_have_none() {
+        let input: SchemaRef = Arc::new(Schema::new(vec![Field::new("v", DataType::Int64, true)]));
+        let builder = AggregateExprBuilder::new(max_udaf(), vec![col("v", &input).unwrap()]);
+        let max = builder
+            .schema(Arc::clone(&input))
+            .alias("v")
+            .distinct()
+            .build()
+            .unwrap();
+        let mut own = Distinct::new(&max, &input).unwrap();
+        let values: ArrayRef = Arc::new(Int64Array::from(vec![7, 8, 9]));
+        let kept = BooleanArray::from(vec![true, false, true]);
+        own.update_batch(&[values], &[0, 1, 2], Some(&kept), 4).unwrap();
+        let found = own.evaluate(EmitTo::All).unwrap();
+        let found: Vec<Option<i64>> = found.as_primitive::<Int64Type>().iter().collect();
+        assert_eq!(found, [Some(7), None, Some(9), None]);
     }
 
     #[test]

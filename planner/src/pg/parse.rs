@@ -197,6 +197,9 @@ fn parse_piece(text: &Arc<str>, tokens: Vec<TokenWithSpan>) -> Result<Statement>
             }
             if let Kind::Sql(tree) = &mut parsed {
                 tokens::only::note(tree.as_mut());
+                if let ast::Statement::CreateIndex(create) = tree.as_mut() {
+                    tokens::only::note_index(create);
+                }
                 search_cycle::expand(tree, &clauses)?;
                 from::select_into(tree)?;
             }

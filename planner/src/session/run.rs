@@ -11,6 +11,7 @@ use crate::pg::errors::from_datafusion;
 use crate::pg::functions::held::with_values;
 use crate::pg::outcome::BatchStream;
 use crate::pg::planning;
+use crate::pg::semantics::array_depths::is_array_cast;
 use crate::pg::tasks;
 use crate::session::admission::{AdmissionTicket, Standing};
 use crate::session::engine::Engine;
@@ -499,7 +500,11 @@ pub(crate) fn columns(
     statement: &planning::Statement,
     plan: &LogicalPlan,
 ) -> Result<DFSchemaRef> {
-    let mixes = |expr: &Expr| matches!(expr, Expr::Case(_) | Expr::ScalarFunction(_) | Expr::ScalarSubquery(_));
+    let mixes = |expr: &Expr| match expr {
+        Expr::Case(_) | Expr::ScalarFunction(_) | Expr::ScalarSubquery(_) => true,
+        // An array keeps the dimensions that it has.
+        expr => is_array_cast(expr),
+    };
     let coerces = plan.exists(|node| {
         // A set operation's networks may become addresses, and its left side what the right one is.
         let mut found = match node {

@@ -276,6 +276,9 @@ impl Database {
                 .filter_map(|oid| settle(&mut state, oid, &self.budget));
             let moves = moves.flatten().collect();
             advanced = self.advance(&mut tip, state.clone(), moves, Inline::default());
+            if advanced.is_ok() {
+                merged.iter().for_each(|(_, transaction)| transaction.keep_counters());
+            }
         }
         let (number, position) = (tip.number, tip.position.filter(|_| !merged.is_empty()));
         drop(tip);

@@ -76,6 +76,8 @@ pub struct TableDef {
     /// A materialized view's query.
     pub query: Option<String>,
     pub partitioning: Option<Partitioning>,
+    /// Storage parameters: names and values.
+    pub options: Vec<(String, String)>,
 }
 
 /// A CHECK constraint. The planner evaluates it.

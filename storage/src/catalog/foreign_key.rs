@@ -38,6 +38,9 @@ pub struct ForeignKey {
     pub places: Vec<usize>,
     pub on_update: ReferentialAction,
     pub on_delete: ReferentialAction,
+    /// The columns that ON DELETE SET NULL or SET DEFAULT sets, as they were listed; all of `columns` where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub on_delete_columns: Vec<usize>,
     /// MATCH FULL: the columns are all NULL or none is.
     pub match_full: bool,
     pub deferrable: bool,
@@ -73,7 +76,8 @@ impl TableDefinition {
     /// Takes column `at` out of the foreign keys' positions; those that have it go.
     pub(super) fn drop_from_foreign_keys(&mut self, at: usize) {
         self.foreign_keys.retain(|key| !key.columns.contains(&at));
-        let columns = self.foreign_keys.iter_mut().flat_map(|key| &mut key.columns);
+        let keys = self.foreign_keys.iter_mut();
+        let columns = keys.flat_map(|key| key.columns.iter_mut().chain(&mut key.on_delete_columns));
         columns.filter(|own| **own > at).for_each(|own| *own -= 1);
     }
 }

@@ -65,6 +65,16 @@ pub struct IndexShown {
     /// WITH: names and values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<(String, String)>,
+    /// ON ONLY a table that has partitions: no partition has its rows in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<OnlyIndex>,
+}
+
+/// An index of a partitioned table that none of its partitions has one for: it is not valid, holds no rows and forbids none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnlyIndex {
+    /// It was declared UNIQUE, which is shown.
+    pub unique: bool,
 }
 
 impl IndexShown {
@@ -111,6 +121,16 @@ impl Index {
 
     pub fn is_unique(&self) -> bool {
         self.kind != IndexKind::Plain
+    }
+
+    /// Whether it has the table's rows.
+    pub fn is_valid(&self) -> bool {
+        self.shown.only.is_none()
+    }
+
+    /// Whether it was declared UNIQUE, which one that is not valid sees to in no row.
+    pub fn is_declared_unique(&self) -> bool {
+        self.is_unique() || self.shown.only.is_some_and(|only| only.unique)
     }
 }
 
@@ -162,6 +182,11 @@ pub struct ExpressionIndex {
 }
 
 impl ExpressionIndex {
+    /// Whether it was declared UNIQUE, which one that is not valid sees to in no row.
+    pub fn is_declared_unique(&self) -> bool {
+        self.unique || self.shown.only.is_some_and(|only| only.unique)
+    }
+
     /// Its keys, each with its order.
     pub fn ordered_keys(&self) -> impl Iterator<Item = (&String, ColumnOrder)> {
         let order = |at| self.order.get(at).cloned().unwrap_or_default();
@@ -179,12 +204,37 @@ pub struct IndexDef {
     /// A UNIQUE constraint of the table needs it.
     pub constraint: bool,
     pub nulls_not_distinct: bool,
+    /// Names of INCLUDE's columns.
+    pub include: Vec<String>,
+    pub shown: IndexShown,
 }
 
 impl TableDefinition {
     /// The primary key's index, then the others.
     pub fn all_indexes(&self) -> impl Iterator<Item = &Index> {
         self.primary_key.iter().chain(&self.indexes)
+    }
+
+    /// What another table asks for to have an index as this one's, without its name.
+    pub fn index_def(&self, index: &Index) -> IndexDef {
+        let name = |at: &usize| self.columns[*at].name.clone();
+        IndexDef {
+            name: None,
+            columns: index
+                .columns
+                .iter()
+                .map(name)
+                .zip(index.order.iter().cloned())
+                .collect(),
+            unique: index.is_declared_unique(),
+            constraint: index.kind == IndexKind::Constraint,
+            nulls_not_distinct: index.nulls_not_distinct,
+            include: index.include.iter().map(name).collect(),
+            shown: IndexShown {
+                only: None,
+                ..index.shown.clone()
+            },
+        }
     }
 
     pub(super) fn all_indexes_mut(&mut self) -> impl Iterator<Item = &mut Index> {
@@ -212,6 +262,15 @@ impl TableDefinition {
         }
         let order = columns.iter().map(|(_, order)| order.clone()).collect();
         Ok((positions, order))
+    }
+
+    /// Positions of INCLUDE's columns.
+    pub(super) fn included_columns(&self, names: &[String]) -> Result<Vec<usize>> {
+        let position = |name: &String| {
+            let missing = || StorageError::new(ErrorKind::UndefinedColumn, format!("column \"{name}\" does not exist"));
+            self.column_index(name).ok_or_else(missing)
+        };
+        names.iter().map(position).collect()
     }
 
     /// Data of other rows than those to come is of no use to them.

@@ -26,7 +26,7 @@ pub use database::Database;
 pub use declaration::{Check, ColumnDef, DeviceResidence, Generated, OnCommit, TableDef};
 pub use foreign_key::{FOREIGN_KEY_COLUMNS_MAX, ForeignKey, ReferentialAction};
 pub use index::{
-    ColumnOrder, Deferral, ExpressionIndex, Index, IndexDef, IndexKind, IndexShown, IndexSlot, default_name,
+    ColumnOrder, Deferral, ExpressionIndex, Index, IndexDef, IndexKind, IndexShown, IndexSlot, OnlyIndex, default_name,
 };
 pub use kept_settings::KeptSettings;
 pub use objects::{

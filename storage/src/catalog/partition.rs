@@ -71,6 +71,9 @@ pub struct Partition {
     pub checks: Vec<Check>,
     /// Those of the root's columns that are NOT NULL in its rows alone.
     pub not_null: Vec<usize>,
+    /// Storage parameters that are kept and shown, and change nothing: names and values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<(String, String)>,
     /// Its columns in its own order, as those of the root.
     pub columns: Vec<usize>,
     /// What is read from a store takes it from its root (`aligned`).

@@ -52,6 +52,9 @@ pub struct TableDefinition {
     pub query: Option<String>,
     /// Where it has partitions.
     pub partitioning: Option<Partitioning>,
+    /// Storage parameters that are kept and shown, and change nothing: names and values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<(String, String)>,
     /// What `tenon.device` of its storage parameters says; None: it is not set.
     pub device: Option<DeviceResidence>,
     /// False for a materialized view that has no rows yet.
@@ -93,6 +96,7 @@ impl TableDefinition {
             on_commit: def.on_commit,
             query: def.query,
             partitioning: def.partitioning,
+            options: def.options,
             device: None,
             is_populated: true,
             schema: Arc::new(Schema::empty()),

@@ -85,8 +85,14 @@ impl UserRange {
         {
             return own;
         }
+        let own = Self::made(new);
+        all.push(own);
+        own
+    }
+
+    fn made(new: NewRange) -> &'static UserRange {
         let [oid, array_oid, multirange_oid, multirange_array_oid] = new.oids;
-        let own: &'static UserRange = Box::leak(Box::new(UserRange {
+        Box::leak(Box::new(UserRange {
             oid,
             array_oid,
             multirange_oid,
@@ -97,9 +103,16 @@ impl UserRange {
             name: new.name,
             multirange_name: new.multirange_name,
             subtype: new.subtype,
-        }));
-        all.push(own);
-        own
+        }))
+    }
+
+    /// The same type in another schema. What columns hold of it is its oid: only what looks it up by name, or shows its schema,
+    /// asks which one the snapshot has.
+    pub fn moved(&self, schema: &str) -> &'static UserRange {
+        Self::made(NewRange {
+            schema_name: schema.to_string(),
+            ..self.described()
+        })
     }
 
     fn described(&self) -> NewRange {

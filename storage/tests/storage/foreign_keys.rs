@@ -58,6 +58,7 @@ fn key(parent: &TableVersion, columns: Vec<usize>) -> ForeignKey {
         deferrable: true,
         initially_deferred: false,
         validated: true,
+        on_delete_columns: Vec::new(),
         unchecked: false,
         unfollowed: false,
     }
@@ -202,6 +203,7 @@ fn keys_wait_as_long_as_their_constraint_says() {
         table: table(&transaction, "c").oid(),
         keys: keys(&[9]),
         are_gone: false,
+        at_once: false,
     };
     assert!(!transaction.is_deferred(&constraint));
     transaction.add_pending(pending.clone());

@@ -20,6 +20,9 @@ use tenon_storage::{
     quote,
 };
 
+/// How a type of ranges is called by its oid, wherever it is: no name that a client writes begins so.
+const OF_OID: &str = "\u{1}type ";
+
 /// A type as it stands in a statement, from its text.
 pub(crate) fn parsed(declared: &str) -> Result<DataType> {
     match parse_expression(&format!("NULL::{declared}"))? {
@@ -57,8 +60,23 @@ impl Binder {
 
     /// The type of ranges that a name stands for, or of whose multiranges it does.
     pub(crate) fn range_object(&self, name: &ObjectName) -> Option<(&'static UserRange, bool)> {
+        if let [name] = parts(name).as_slice()
+            && let Some(oid) = name.strip_prefix(OF_OID)
+        {
+            return self.range_of_oid(oid.parse().ok()?);
+        }
         self.type_named(parts(name), |object| match object {
             Object::Range(of, multi) => Some((*of, *multi)),
+            _ => None,
+        })
+    }
+
+    /// The type of ranges of an oid, or of multiranges (true), as the snapshot has it.
+    pub(crate) fn range_of_oid(&self, oid: u32) -> Option<(&'static UserRange, bool)> {
+        let mut all = self.snapshot.objects().values();
+        all.find_map(|object| match object {
+            Object::Range(of, false) if of.oid == oid => Some((*of, false)),
+            Object::Range(of, true) if of.multirange_oid == oid => Some((*of, true)),
             _ => None,
         })
     }
@@ -337,8 +355,9 @@ pub(crate) fn named_in_full(of: SqlType) -> String {
         SqlType::Array(of) => return named_in_full(of.element()) + &"[]".repeat(of.dimensions()),
         SqlType::Composite(of) => (of.schema_name(), of.name()),
         SqlType::Enum(of) => (of.schema_name.as_str(), of.name.as_str()),
-        SqlType::Range(RangeType::User(of)) => (of.schema_name.as_str(), of.name.as_str()),
-        SqlType::Multirange(RangeType::User(of)) => (of.schema_name.as_str(), of.multirange_name.as_str()),
+        // Wherever the snapshot has it.
+        SqlType::Range(RangeType::User(of)) => return quote::name(&format!("{OF_OID}{}", of.oid)),
+        SqlType::Multirange(RangeType::User(of)) => return quote::name(&format!("{OF_OID}{}", of.multirange_oid)),
         other => return other.sql_name(),
     };
     format!("{}.{}", quote::name(schema), quote::name(name))

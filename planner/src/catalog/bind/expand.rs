@@ -15,6 +15,7 @@ use super::{
     Binder, column_names, fold, grouped_apart, lookup, order_keys, outer_aggregates, output_names, row_values,
     whole_rows, windows,
 };
+use crate::catalog::through::BASE;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::select;
 use crate::pg::rewrite::{calls_apart, groups_apart, is_like_a_call, output_name, says_one};
@@ -431,7 +432,8 @@ impl Expander<'_> {
             .fields()
             .iter()
             .map(|field| (field.name().clone(), known_of(field)))
-            .filter(|(name, _)| !is_place(name))
+            // Nor what a view that is a target has of its table.
+            .filter(|(name, _)| !is_place(name) && !name.starts_with(BASE))
             .collect())
     }
 

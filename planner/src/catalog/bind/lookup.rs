@@ -1,5 +1,6 @@
 //! Which relation a name stands for.
 
+use super::places::WITHOUT_PLACES;
 use super::system_columns::WITH_ADDRESSES;
 use super::{Binder, as_role, changed, partition, reads, view};
 use crate::catalog::files;
@@ -228,6 +229,10 @@ pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn T
         return with_positions(binder, name.schema(), bare(sampled));
     }
     let (table, addressed) = bare(name.table());
+    let (table, without_places) = match table.strip_suffix(WITHOUT_PLACES) {
+        Some(table) => (table, true),
+        None => (table, false),
+    };
     let names = binder.names();
     if let Some(system) = system::source(binder, name.schema(), table)? {
         binder.check_system_table(table)?;
@@ -242,6 +247,7 @@ pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn T
     let found = names.find(name.schema(), table);
     if let Some(relation) = found {
         reads::note(binder, name, relation);
+        reads::note_partitions(binder, relation);
     }
     match found {
         Some(Relation::Table(table)) => {
@@ -253,7 +259,7 @@ pub(super) fn source(binder: &Binder, name: &TableReference) -> Result<Arc<dyn T
             if addressed {
                 table.definition().usage.ask_addresses();
             }
-            let provider = if addressed || binder.positions_of == Some(table.oid()) {
+            let provider = if addressed || binder.positions_of == Some(table.oid()) && !without_places {
                 SegmentTable::with_positions(table.clone())
             } else {
                 SegmentTable::new(table.clone())

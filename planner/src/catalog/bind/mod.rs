@@ -23,6 +23,7 @@ mod outer_aggregates;
 mod output_names;
 mod partition;
 mod physical;
+mod places;
 mod qualify;
 mod reads;
 mod records;
@@ -94,6 +95,8 @@ pub(crate) struct Binder {
     pub facts: Arc<Facts>,
     /// A table that shows its row positions too: the target of UPDATE and DELETE.
     pub positions_of: Option<u32>,
+    /// It does not where a query within the statement reads it.
+    pub hides_places: bool,
     /// A relation of this statement's own, found before all others under its bare name.
     pub overlay: Option<(String, Arc<dyn TableSource>)>,
     /// Rows that the changes in its WITH have returned.
@@ -135,6 +138,7 @@ impl Binder {
             changed: None,
             facts,
             positions_of: None,
+            hides_places: false,
             overlay: None,
             relations: Vec::new(),
             depth: 0,
@@ -155,6 +159,7 @@ impl Binder {
             system_columns::resolve(self, &mut statement)?;
             records::resolve(self, &mut statement)?;
             inline::inline(self, &mut statement, &parameters)?;
+            places::hide(self, &mut statement);
             expand::expand(self, &mut statement)?;
             self.plan_expanded(statement, &parameters)
         })

@@ -16,7 +16,8 @@ use tenon_storage::Partition;
 /// With the addresses of the rows where these are asked for.
 pub(super) fn source(binder: &Binder, partition: &Partition, addressed: bool) -> Result<Arc<dyn TableSource>> {
     // Its rows are read by the right to read it.
-    let binder = binder.deeper()?.trusted();
+    let mut binder = binder.deeper()?.trusted();
+    binder.reads = binder.reads.within_partition();
     let sql = partitions::query(&binder.snapshot, partition)?;
     let Some(Kind::Sql(mut tree)) = parse(&sql)?.into_iter().next().map(|first| first.kind) else {
         return Err(SqlError::internal("a partition has no query"));

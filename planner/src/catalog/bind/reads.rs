@@ -5,6 +5,7 @@
 //! that an expression names anywhere before the optimizer has looked at it, as PostgreSQL counts them.
 
 use super::Binder;
+use crate::catalog::partitions;
 use crate::catalog::rights::{Rights, denied, refused};
 use crate::pg::error::{Result, SqlError};
 use crate::pg::identity::Acting;
@@ -26,6 +27,8 @@ pub(super) struct Reads {
     open: Arc<Mutex<Vec<(TableReference, u32, Acting)>>>,
     /// The first that was refused where the statement is only described.
     denied: Arc<Mutex<Option<SqlError>>>,
+    /// Partitions without partitions of their own that are read.
+    partitions: Arc<Mutex<BTreeSet<u32>>>,
 }
 
 impl Reads {
@@ -34,6 +37,15 @@ impl Reads {
         Self {
             open: Arc::default(),
             denied: self.denied.clone(),
+            partitions: self.partitions.clone(),
+        }
+    }
+
+    /// The same of what a partition is made of: that it is read says all.
+    pub fn within_partition(&self) -> Self {
+        Self {
+            partitions: Arc::default(),
+            ..self.within()
         }
     }
 
@@ -43,6 +55,21 @@ impl Reads {
 
     pub fn is_denied(&self) -> bool {
         self.denied.lock().is_some()
+    }
+}
+
+/// Notes that a relation is read, where it is a partition or has some.
+pub(super) fn note_partitions(binder: &Binder, relation: &Relation) {
+    if relation.partitioning().is_some() || relation.as_partition().is_some() {
+        let leaves = partitions::leaves(&binder.snapshot, relation);
+        binder.reads.partitions.lock().extend(leaves.iter().map(|own| own.oid));
+    }
+}
+
+impl Binder {
+    /// The partitions without partitions of their own that were read by what was planned.
+    pub(crate) fn partitions_read(&self) -> Vec<u32> {
+        self.reads.partitions.lock().iter().copied().collect()
     }
 }
 

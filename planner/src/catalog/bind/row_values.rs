@@ -8,7 +8,7 @@ use super::whole_rows::has_outer_join;
 use crate::pg::error::{Result, SqlError};
 use crate::pg::functions::record::{COMPOSITE, RECORD};
 use crate::pg::names::alias;
-use crate::pg::rewrite::{call, displayed_name, output_name};
+use crate::pg::rewrite::{call, displayed_name, itself_null, output_name};
 use crate::pg::walk::{VisitMut, constraint, leaves, leaves_of};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
@@ -142,8 +142,8 @@ impl VisitorMut for Rows<'_> {
         }
         let replaced = match expr {
             Expr::Identifier(name) => self.named(&fold(name)).map(|found| found.map(|row| *expr = row)),
-            Expr::IsNull(row) => self.all(row, Expr::IsNull).map(|found| found.map(|all| *expr = all)),
-            Expr::IsNotNull(row) => self.all(row, Expr::IsNotNull).map(|found| found.map(|all| *expr = all)),
+            Expr::IsNull(row) => self.all(row, true).map(|found| found.map(|all| *expr = all)),
+            Expr::IsNotNull(row) => self.all(row, false).map(|found| found.map(|all| *expr = all)),
             Expr::Function(function) if crate::pg::rewrite::function_name(function) == "row" => {
                 self.spread(&mut function.args).map(Some)
             }
@@ -192,7 +192,7 @@ impl Rows<'_> {
     }
 
     /// A row is NULL where all of its columns are, and is not where none is.
-    fn all(&mut self, row: &Expr, test: fn(Box<Expr>) -> Expr) -> Result<Option<Expr>> {
+    fn all(&mut self, row: &Expr, null: bool) -> Result<Option<Expr>> {
         let row = match row {
             Expr::Nested(inner) => inner.as_ref(),
             other => other,
@@ -208,7 +208,7 @@ impl Rows<'_> {
         let Some((factor, columns)) = relation else {
             return Ok(None);
         };
-        let tests = columns.iter().map(|own| test(Box::new(column(&factor, own))));
+        let tests = columns.iter().map(|own| itself_null(column(&factor, own), null));
         let all = tests.reduce(|a, b| Expr::BinaryOp {
             left: Box::new(a),
             op: BinaryOperator::And,

@@ -7,6 +7,7 @@ pub(crate) mod shown;
 use crate::catalog::bind::named_in_full;
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::functions::partition_hash::IN_HASH_PARTITION;
+use std::sync::Arc;
 use tenon_storage::Subject;
 use tenon_storage::{
     DatabaseState, Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, RangeValue, Relation,
@@ -198,6 +199,13 @@ fn beyond(keys: &[PartitionKey], bound: &[RangeValue], lower: bool) -> Option<St
             "({of} {or_equal} {value} AND ({of} {strict} {value} OR ({rest})))"
         )),
     }
+}
+
+/// A partition that has none itself, or those below a relation, in the order of the levels.
+pub(crate) fn leaves(state: &DatabaseState, of: &Relation) -> Vec<Arc<Partition>> {
+    let own = of.as_partition().cloned().into_iter();
+    let all = own.chain(state.partitions_under(of.oid()));
+    all.filter(|own| own.partitioning.is_none()).collect()
 }
 
 /// A value of a key's type.

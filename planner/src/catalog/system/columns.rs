@@ -52,7 +52,7 @@ fn type_of(column: &str) -> Option<DataType> {
         "hasindexes" => DataType::Boolean,
         "proallargtypes" => DataType::List(list(DataType::UInt32)),
         "proargmodes" | "proargnames" | "proconfig" => DataType::List(list(DataType::Utf8View)),
-        "conkey" | "confkey" => DataType::List(list(DataType::Int16)),
+        "conkey" | "confkey" | "confdelsetcols" => DataType::List(list(DataType::Int16)),
         _ if is_in(OIDS) => DataType::UInt32,
         _ if is_in(CHARS) => crate::pg::types::char_type(),
         _ => return None,

@@ -15,7 +15,9 @@ pub(super) fn rows(binder: &Binder, view: &str, database: &str) -> Vec<Row> {
     match view {
         "domains" => domains(binder).map(|of| domain(binder, of, database)).collect(),
         "domain_constraints" => checks::of_domains(binder, database),
-        "domain_udt_usage" => domains(binder).map(|of| usage_of_domain(of, database)).collect(),
+        "domain_udt_usage" => domains(binder)
+            .map(|of| usage_of_domain(binder, of, database))
+            .collect(),
         "column_domain_usage" => usage_by_columns(binder, database, true),
         "column_udt_usage" => usage_by_columns(binder, database, false),
         "attributes" => composites(binder)
@@ -24,7 +26,7 @@ pub(super) fn rows(binder: &Binder, view: &str, database: &str) -> Vec<Row> {
         "user_defined_types" => composites(binder).map(|of| user_type(of, database)).collect(),
         "element_types" => all(binder)
             .into_iter()
-            .filter_map(|own| element(own, database))
+            .filter_map(|own| element(binder, own, database))
             .collect(),
         "data_type_privileges" => all(binder).into_iter().map(|own| privilege(own, database)).collect(),
         _ => Vec::new(),
@@ -46,7 +48,7 @@ fn composites(binder: &Binder) -> impl Iterator<Item = &Arc<Composite>> {
 }
 
 /// How a type is called, and of what size its values are.
-pub(super) fn described(of: SqlType, collation: Option<&str>, database: &str) -> Row {
+pub(super) fn described(binder: &Binder, of: SqlType, collation: Option<&str>, database: &str) -> Row {
     let characters = match of {
         SqlType::VarcharOf(length) | SqlType::CharOf(length) => Some(i64::from(length)),
         _ => None,
@@ -97,7 +99,7 @@ pub(super) fn described(of: SqlType, collation: Option<&str>, database: &str) ->
         "collation_schema": collation.as_ref().map(|_| super::PG_CATALOG.to_string()),
         "collation_name": collation,
         "udt_catalog": database,
-        "udt_schema": udt_schema(of),
+        "udt_schema": udt_schema(binder, of),
         "udt_name": udt_name(of),
     }
 }
@@ -110,12 +112,15 @@ fn interval(of: SqlType) -> Option<String> {
     Some(fields.to_uppercase())
 }
 
-fn udt_schema(of: SqlType) -> &'static str {
+fn udt_schema(binder: &Binder, of: SqlType) -> &'static str {
     match of {
         SqlType::Enum(of) => of.schema_name.as_str(),
-        SqlType::Range(RangeType::User(of)) | SqlType::Multirange(RangeType::User(of)) => of.schema_name.as_str(),
+        // A column's own may be from before it was moved.
+        SqlType::Range(RangeType::User(of)) | SqlType::Multirange(RangeType::User(of)) => binder
+            .range_of_oid(of.oid)
+            .map_or(&of.schema_name, |(now, _)| &now.schema_name),
         SqlType::Composite(of) => of.schema_name(),
-        SqlType::Array(array) => udt_schema(array.element()),
+        SqlType::Array(array) => udt_schema(binder, array.element()),
         _ => super::PG_CATALOG,
     }
 }
@@ -195,14 +200,14 @@ fn domain(binder: &Binder, of: &Arc<Domain>, database: &str) -> Row {
         "domain_default": of.default.as_deref().map(|text| shown_text(binder, text)),
         "dtd_identifier": "1",
     };
-    row.extend(described(of.base, None, database));
+    row.extend(described(binder, of.base, None, database));
     row
 }
 
-fn usage_of_domain(of: &Arc<Domain>, database: &str) -> Row {
+fn usage_of_domain(binder: &Binder, of: &Arc<Domain>, database: &str) -> Row {
     row! {
         "udt_catalog": database,
-        "udt_schema": udt_schema(of.base),
+        "udt_schema": udt_schema(binder, of.base),
         "udt_name": udt_name(of.base),
         "domain_catalog": database,
         "domain_schema": of.schema_name.as_str(),
@@ -224,7 +229,7 @@ fn usage_by_columns(binder: &Binder, database: &str, of_domains: bool) -> Vec<Ro
             let mut row = match (of_domains, column.domain) {
                 (false, _) => row! {
                     "udt_catalog": database,
-                    "udt_schema": udt_schema(column.sql_type),
+                    "udt_schema": udt_schema(binder, column.sql_type),
                     "udt_name": udt_name(column.sql_type),
                 },
                 (true, Some((schema, name))) => row! {
@@ -258,7 +263,7 @@ fn attribute_type(binder: &Binder, declared: &str) -> Option<(SqlType, Option<Ar
 fn attributes(binder: &Binder, of: &Arc<Composite>, database: &str) -> Vec<Row> {
     let attribute = |(at, (name, declared)): (usize, &(String, String))| {
         let (sql_type, domain) = attribute_type(binder, declared)?;
-        let mut own = described(sql_type, None, database);
+        let mut own = described(binder, sql_type, None, database);
         if let Some(domain) = &domain {
             own.retain(|(column, _)| !["data_type", "udt_schema", "udt_name"].contains(column));
             own.extend(row! {
@@ -344,7 +349,7 @@ fn all(binder: &Binder) -> Vec<Typed> {
 }
 
 /// The items of an array.
-fn element(own: Typed, database: &str) -> Option<Row> {
+fn element(binder: &Binder, own: Typed, database: &str) -> Option<Row> {
     let Some(SqlType::Array(array)) = own.sql_type else {
         return None;
     };
@@ -357,7 +362,7 @@ fn element(own: Typed, database: &str) -> Option<Row> {
         "collection_type_identifier": own.identifier,
     };
     // Of what size they may be is not told.
-    let whole = described(array.element(), None, database);
+    let whole = described(binder, array.element(), None, database);
     let told = ["data_type", "udt_catalog", "udt_schema", "udt_name"];
     row.extend(whole.into_iter().filter(|(column, _)| told.contains(column)));
     Some(row)

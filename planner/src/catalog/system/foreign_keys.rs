@@ -83,6 +83,7 @@ pub(super) fn constraints(binder: &Binder) -> impl Iterator<Item = Row> {
             "connoinherit": true,
             "conkey": numbers(&key.columns),
             "confkey": numbers(&shown.columns),
+            "confdelsetcols": (!key.on_delete_columns.is_empty()).then(|| numbers(&key.on_delete_columns)),
         }
     })
 }
@@ -116,6 +117,9 @@ pub(super) fn definition(binder: &Binder, oid: i64) -> Option<String> {
     for (event, action) in [("UPDATE", key.on_update), ("DELETE", key.on_delete)] {
         if action != ReferentialAction::NoAction {
             out.push_str(&format!(" ON {event} {}", words(action)));
+        }
+        if event == "DELETE" && !key.on_delete_columns.is_empty() {
+            out.push_str(&format!(" ({})", list(table, &key.on_delete_columns)));
         }
     }
     for (said, what) in [

@@ -243,7 +243,8 @@ fn column_row(
         "generation_expression": column.default.filter(|_| is_computed).map(|text| generated_as(&shown_text(binder, text))),
         "is_updatable": yes_or_no(is_updatable),
     };
-    row.extend(data_types::described(column.sql_type, collation_name(column), database));
+    let collation = collation_name(column);
+    row.extend(data_types::described(binder, column.sql_type, collation, database));
     row
 }
 

@@ -2,6 +2,8 @@
 
 use super::shown_text::shown_text;
 use super::system_types;
+use crate::pg::parse::parse_expression;
+use datafusion::sql::sqlparser::ast::Expr;
 use tenon_storage::datetime::IntervalRange;
 use tenon_storage::{
     ColumnOrder, Deferral, EnumType, ExpressionIndex, Index, IndexShown, SqlType, TableVersion, quote,
@@ -162,15 +164,22 @@ pub(super) fn key_definition(table: &TableVersion, key: &Index) -> String {
         Deferral::Immediate => " DEFERRABLE",
         Deferral::Deferred => " DEFERRABLE INITIALLY DEFERRED",
     };
-    format!("{what} ({}){waits}", key_columns(table, key))
+    let nulls = if key.nulls_not_distinct {
+        " NULLS NOT DISTINCT"
+    } else {
+        ""
+    };
+    let include = included(key.include.iter().map(|at| &table.definition().columns[*at].name));
+    format!("{what}{nulls} ({}){include}{waits}", key_columns(table, key))
 }
 
 /// `pg_get_indexdef` of an index.
 pub(super) fn index_definition(table: &TableVersion, index: &Index) -> String {
     format!(
-        "CREATE {}INDEX {} ON {}.{} USING {} ({}){}{}{}",
-        if index.is_unique() { "UNIQUE " } else { "" },
+        "CREATE {}INDEX {} ON {}{}.{} USING {} ({}){}{}{}",
+        if index.is_declared_unique() { "UNIQUE " } else { "" },
         quote::identifier(&index.name),
+        only(&index.shown),
         quote::identifier(&table.definition().schema_name),
         quote::identifier(table.name()),
         index.shown.method(),
@@ -183,6 +192,14 @@ pub(super) fn index_definition(table: &TableVersion, index: &Index) -> String {
         },
         with_options(&index.shown),
     )
+}
+
+/// An index that none of the partitions has says ONLY.
+fn only(shown: &IndexShown) -> &'static str {
+    match shown.only {
+        Some(_) => "ONLY ",
+        None => "",
+    }
 }
 
 /// WITH and the options of an index.
@@ -198,6 +215,16 @@ fn with_options(shown: &IndexShown) -> String {
     format!(" WITH ({})", options.collect::<Vec<_>>().join(", "))
 }
 
+/// An expression that is a key: in parentheses, and once more where it is an operator's.
+fn shown_key(text: String) -> String {
+    match parse_expression(&text) {
+        Ok(Expr::Nested(inner)) if matches!(*inner, Expr::BinaryOp { .. } | Expr::IsNull(_) | Expr::IsNotNull(_)) => {
+            format!("({text})")
+        }
+        _ => text,
+    }
+}
+
 /// The same of one on expressions, or a partial one.
 pub(super) fn expression_index_definition(
     binder: &crate::catalog::bind::Binder,
@@ -206,12 +233,13 @@ pub(super) fn expression_index_definition(
 ) -> String {
     let keys = index.ordered_keys();
     let keys: Vec<String> = keys
-        .map(|(key, order)| in_order(shown_text(binder, key), &order))
+        .map(|(key, order)| in_order(shown_key(shown_text(binder, key)), &order))
         .collect();
     format!(
-        "CREATE {}INDEX {} ON {}.{} USING {} ({}){}{}{}{}",
-        if index.unique { "UNIQUE " } else { "" },
+        "CREATE {}INDEX {} ON {}{}.{} USING {} ({}){}{}{}{}",
+        if index.is_declared_unique() { "UNIQUE " } else { "" },
         quote::identifier(&index.name),
+        only(&index.shown),
         quote::identifier(&table.definition().schema_name),
         quote::identifier(table.name()),
         index.shown.method(),
@@ -224,7 +252,7 @@ pub(super) fn expression_index_definition(
         },
         with_options(&index.shown),
         match &index.predicate {
-            Some(predicate) => format!(" WHERE ({})", shown_text(binder, predicate)),
+            Some(predicate) => format!(" WHERE ({})", without_parentheses(shown_text(binder, predicate))),
             None => String::new(),
         }
     )

@@ -381,19 +381,24 @@ pub(super) fn schema_oid(binder: &Binder, name: &str) -> u32 {
 
 /// A table's storage parameters that are set; a view's CHECK OPTION.
 fn options(relation: &Relation) -> rows::Value {
-    let option = match relation {
-        Relation::Table(table) => table
-            .definition()
-            .device
-            .map(|device| format!("tenon.device={}", device.name())),
-        Relation::View(view) => match view.check_option {
-            CheckOption::None => None,
-            CheckOption::Local => Some("check_option=local".into()),
-            CheckOption::Cascaded => Some("check_option=cascaded".into()),
-        },
-        Relation::Sequence(_) | Relation::Partition(_) => None,
+    let (options, own): (&[(String, String)], _) = match relation {
+        Relation::Table(table) => {
+            let device = table.definition().device;
+            let own = device.map(|device| format!("tenon.device={}", device.name()));
+            (&table.definition().options, own)
+        }
+        Relation::View(view) => (
+            &[],
+            match view.check_option {
+                CheckOption::None => None,
+                CheckOption::Local => Some("check_option=local".into()),
+                CheckOption::Cascaded => Some("check_option=cascaded".into()),
+            },
+        ),
+        Relation::Partition(partition) => (&partition.options, None),
+        Relation::Sequence(_) => (&[], None),
     };
-    option.map_or(rows::Value::Null, |option| rows::Value::Texts(vec![option]))
+    reloptions(options, own)
 }
 
 /// The row of `pg_am` for an index.
@@ -408,11 +413,12 @@ fn access_method(shown: &IndexShown) -> i64 {
     }
 }
 
-fn reloptions(shown: &IndexShown) -> rows::Value {
+fn reloptions(options: &[(String, String)], own: Option<String>) -> rows::Value {
     let option = |(name, value): &(String, String)| format!("{name}={value}");
-    match shown.options.as_slice() {
-        [] => rows::Value::Null,
-        options => rows::Value::Texts(options.iter().map(option).collect()),
+    let all: Vec<String> = options.iter().map(option).chain(own).collect();
+    match all.is_empty() {
+        true => rows::Value::Null,
+        false => rows::Value::Texts(all),
     }
 }
 
@@ -494,10 +500,10 @@ fn classes(binder: &Binder) -> Vec<Row> {
                 "relnamespace": namespace,
                 "relowner": binder.snapshot.owner(index.table.oid()),
                 "relam": access_method(index.shown()),
-                "reloptions": reloptions(index.shown()),
+                "reloptions": reloptions(&index.shown().options, None),
                 "reltuples": index.table.rows() as f64,
                 "relpersistence": if temporary { "t" } else { "p" },
-                "relkind": "i",
+                "relkind": if index.shown().only.is_some() { "I" } else { "i" },
                 "relnatts": (index.keys + index.included().len()) as i64,
                 "relispopulated": true,
                 "relreplident": "n",
@@ -676,7 +682,7 @@ fn attributes(binder: &Binder) -> Vec<Row> {
             .iter()
             .flat_map(|table| table.definition().all_indexes())
         {
-            let keyed = index.columns.iter().enumerate();
+            let keyed = index.columns.iter().chain(&index.include).enumerate();
             out.extend(keyed.map(|(number, at)| {
                 let column = Column {
                     not_null: false,
@@ -828,8 +834,8 @@ fn indexes(binder: &Binder) -> Vec<Row> {
     let index = |shown: ShownIndex<'_>| {
         let zeros = vec![0; shown.keys];
         let (unique, nulls_not_distinct, primary) = match shown.of {
-            ShownKeys::Columns(key) => (key.is_unique(), key.nulls_not_distinct, key.is_primary()),
-            ShownKeys::Expressions(own) => (own.unique, own.nulls_not_distinct, false),
+            ShownKeys::Columns(key) => (key.is_declared_unique(), key.nulls_not_distinct, key.is_primary()),
+            ShownKeys::Expressions(own) => (own.is_declared_unique(), own.nulls_not_distinct, false),
         };
         // Bit 0: DESC; bit 1: NULLS FIRST.
         let bits = |order: &ColumnOrder| i64::from(order.descending) | i64::from(order.nulls_first) << 1;
@@ -859,7 +865,7 @@ fn indexes(binder: &Binder) -> Vec<Row> {
             "indisexclusion": false,
             "indimmediate": !matches!(shown.of, ShownKeys::Columns(key) if key.deferral != Deferral::Never),
             "indisclustered": false,
-            "indisvalid": true,
+            "indisvalid": shown.shown().only.is_none(),
             "indcheckxmin": false,
             "indisready": true,
             "indislive": true,
@@ -879,7 +885,7 @@ fn indexes(binder: &Binder) -> Vec<Row> {
             let expressions: Vec<String> = expressions.map(|key| shown_text(binder, key)).collect();
             row.extend(row! {
                 "indexprs": (!expressions.is_empty()).then(|| expressions.join(", ")),
-                "indpred": own.predicate.as_ref().map(|predicate| format!("({})", shown_text(binder, predicate))),
+                "indpred": own.predicate.as_ref().map(|predicate| format!("({})", names::without_parentheses(shown_text(binder, predicate)))),
             });
         }
         row

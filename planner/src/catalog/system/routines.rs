@@ -46,7 +46,7 @@ fn called(binder: &Binder, declared: &str, database: &str) -> Row {
             "udt_name": domain.name.as_str(),
         },
         (None, Some(of)) => {
-            let mut row = described(of, None, database);
+            let mut row = described(binder, of, None, database);
             row.retain(|(column, _)| named.contains(column));
             row
         }

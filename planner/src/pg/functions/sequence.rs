@@ -20,13 +20,42 @@ use tenon_storage::{Relation, Secured, Sequence, privilege};
 /// What a session has taken from sequences.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
-    /// The last value of each, by oid.
-    values: HashMap<u32, i64>,
+    /// By the oids of the sequences.
+    values: HashMap<u32, Own>,
     /// The sequence that `nextval` was called for last.
     last: Option<u32>,
 }
 
+/// What a session has of one sequence.
+#[derive(Debug)]
+struct Own {
+    /// The last value that was given.
+    last: i64,
+    /// The last that was taken ahead (CACHE), by which increment, from which sequence: one that counts otherwise has none of them.
+    ahead: Option<(i64, i64, Arc<Sequence>)>,
+}
+
+impl Own {
+    /// The next of the values that were taken ahead.
+    fn next(&mut self, sequence: &Sequence) -> Option<i64> {
+        let (until, increment, of) = self.ahead.as_ref()?;
+        if self.last == *until || !of.counts_with(sequence) {
+            self.ahead = None;
+            return None;
+        }
+        self.last += increment;
+        Some(self.last)
+    }
+}
+
 impl Taken {
+    /// After ALTER SEQUENCE or setval: values that were taken ahead are given no more.
+    pub(crate) fn forget_ahead(&mut self, sequence: u32) {
+        if let Some(own) = self.values.get_mut(&sequence) {
+            own.ahead = None;
+        }
+    }
+
     /// DISCARD SEQUENCES.
     pub(crate) fn forget(&mut self) {
         *self = Self::default();
@@ -261,13 +290,22 @@ impl SequenceFunction {
         Err(SqlError::new(state::READ_ONLY_SQL_TRANSACTION, message))
     }
 
-    fn next(&self, sequence: &Sequence) -> std::result::Result<i64, SqlError> {
+    fn next(&self, sequence: &Arc<Sequence>) -> std::result::Result<i64, SqlError> {
         if !sequence.schema_name.starts_with("pg_temp") {
             self.check_writable()?;
         }
-        let value = sequence.next()?;
         let mut taken = self.facts.taken.lock();
-        taken.values.insert(sequence.oid, value);
+        let own = taken.values.get_mut(&sequence.oid);
+        let value = match own.and_then(|own| own.next(sequence)) {
+            Some(value) => value,
+            None => {
+                let (first, last) = sequence.take(sequence.def.cache)?;
+                let ahead = (last, sequence.def.increment, sequence.clone());
+                let ahead = (first != last).then_some(ahead);
+                taken.values.insert(sequence.oid, Own { last: first, ahead });
+                first
+            }
+        };
         taken.last = Some(sequence.oid);
         Ok(value)
     }
@@ -278,7 +316,7 @@ impl SequenceFunction {
             .lock()
             .values
             .get(&sequence.oid)
-            .copied()
+            .map(|own| own.last)
             .ok_or_else(|| {
                 let message = format!(
                     "currval of sequence \"{}\" is not yet defined in this session",
@@ -295,7 +333,10 @@ impl SequenceFunction {
             self.check_allowed(sequence)?;
         }
         let there = |oid: &u32| self.facts.snapshot.relation_by_oid(*oid).is_some();
-        let value = taken.last.filter(there).and_then(|oid| taken.values.get(&oid).copied());
+        let value = taken
+            .last
+            .filter(there)
+            .and_then(|oid| taken.values.get(&oid).map(|own| own.last));
         value.ok_or_else(|| {
             let message = "lastval is not yet defined in this session";
             SqlError::new(state::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
@@ -307,8 +348,17 @@ impl SequenceFunction {
             self.check_writable()?;
         }
         sequence.set(value, is_called)?;
-        if is_called {
-            self.facts.taken.lock().values.insert(sequence.oid, value);
+        let mut taken = self.facts.taken.lock();
+        match is_called {
+            true => drop(taken.values.insert(
+                sequence.oid,
+                Own {
+                    last: value,
+                    ahead: None,
+                },
+            )),
+            // Values that were taken ahead are given no more.
+            false => taken.forget_ahead(sequence.oid),
         }
         Ok(value)
     }

@@ -63,7 +63,7 @@ pub(crate) use names::{displayed_name, function_name, output_name, repeated_name
 pub(crate) use quantified::QUANTIFIED;
 pub(crate) use said::{are_alike, calls_apart, groups_apart};
 pub(crate) use sequences::{OF_SEQUENCES, is_regclass, relation_text};
-pub(crate) use spellings::{call, escape_by_backslash, row_number};
+pub(crate) use spellings::{call, escape_by_backslash, itself_null, row_number};
 pub(crate) use value_types::any_bits;
 
 use crate::pg::walk::VisitMut;

@@ -5,6 +5,7 @@
 use super::names::function_name;
 use crate::pg::functions::array::quantified;
 use crate::pg::functions::bits;
+use crate::pg::functions::record::ITSELF_NULL;
 use crate::pg::walk::{null, taken};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
@@ -226,12 +227,12 @@ pub(super) fn respell(expr: &mut Expr) {
         }
         // A row is NULL where all of it is, and is not where nothing of it is.
         Expr::IsNull(row) => {
-            if let Some(all) = row_items(row).map(|items| all_of(items, Expr::IsNull)) {
+            if let Some(all) = row_items(row).map(|items| all_of(items, true)) {
                 *expr = all;
             }
         }
         Expr::IsNotNull(row) => {
-            if let Some(all) = row_items(row).map(|items| all_of(items, Expr::IsNotNull)) {
+            if let Some(all) = row_items(row).map(|items| all_of(items, false)) {
                 *expr = all;
             }
         }
@@ -373,8 +374,17 @@ pub(super) fn row_items(expr: &Expr) -> Option<Vec<&Expr>> {
     }
 }
 
-fn all_of(items: Vec<&Expr>, test: fn(Box<Expr>) -> Expr) -> Expr {
-    let tests = items.into_iter().map(|item| test(Box::new(item.clone())));
+/// Whether an item of a row is NULL, or is not: one that is a record itself is not asked for its columns.
+pub(crate) fn itself_null(item: Expr, null: bool) -> Expr {
+    match item {
+        Expr::Value(_) if null => Expr::IsNull(Box::new(item)),
+        Expr::Value(_) => Expr::IsNotNull(Box::new(item)),
+        _ => call(ITSELF_NULL, vec![item, Expr::Value(Value::Boolean(null).into())]),
+    }
+}
+
+fn all_of(items: Vec<&Expr>, null: bool) -> Expr {
+    let tests = items.into_iter().map(|item| itself_null(item.clone(), null));
     let all = tests.reduce(|a, b| Expr::BinaryOp {
         left: Box::new(a),
         op: BinaryOperator::And,

@@ -15,6 +15,7 @@
 //! - intervals compare by their length: `intervals`;
 //! - the two zeros of floats are equal: `zeros`;
 //! - blanks at the end of a `bpchar` do not count: `blanks`;
+//! - arrays keep their dimensions, whatever array type they are cast to: `array_depths`;
 //! - literals take the types of their neighbours: `resolve`;
 //! - lists that exclude each other say nothing of a null: `in_lists`;
 //! - a subquery's order goes where nobody sees it: `unseen_orders`;
@@ -32,6 +33,7 @@
 
 mod arguments_once;
 pub(crate) mod arithmetic;
+pub(crate) mod array_depths;
 mod array_numbers;
 mod blanks;
 pub(crate) mod call_names;
@@ -98,6 +100,7 @@ pub(crate) fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
         // While its arguments are the keys of the groups as they were written.
         Arc::new(coercion::GroupingAndColumns::default()),
         Arc::new(crate::pg::functions::array_literal::PlanArrayLiterals),
+        Arc::new(array_depths::ArraysKeepDepths),
         Arc::new(unseen_orders::DropUnseenOrders),
         Arc::new(records::RecordsOfNulls),
         Arc::new(intervals::LiteralsBesideIntervals),

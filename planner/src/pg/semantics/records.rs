@@ -5,7 +5,7 @@
 
 use super::fields;
 use crate::pg::functions::array::{comparison, extreme_of_arrays};
-use crate::pg::functions::record::{compared, has_keys, tested};
+use crate::pg::functions::record::{asked_itself, compared, has_keys, tested};
 use crate::pg::named;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
@@ -35,7 +35,9 @@ impl AnalyzerRule for RecordsOfNulls {
 fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let mut found = false;
     plan.apply_expressions(|expr| {
-        found = found || expr.exists(|expr| Ok(matches!(expr, Expr::IsNull(_) | Expr::IsNotNull(_))))?;
+        let is_test =
+            |expr: &Expr| matches!(expr, Expr::IsNull(_) | Expr::IsNotNull(_)) || asked_itself(expr).is_some();
+        found = found || expr.exists(|expr| Ok(is_test(expr)))?;
         Ok(TreeNodeRecursion::Continue)
     })?;
     if !found {
@@ -44,6 +46,10 @@ fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let schema = merge_schema(&plan.inputs());
     named::map_expressions(plan, |expr| {
         expr.transform_up(|expr| {
+            if let Some((of, null)) = asked_itself(&expr) {
+                let of = of.clone();
+                return Ok(Transformed::yes(if null { of.is_null() } else { of.is_not_null() }));
+            }
             let (of, null) = match &expr {
                 Expr::IsNull(of) => (of, true),
                 Expr::IsNotNull(of) => (of, false),

@@ -2,7 +2,7 @@
 //! that begin with U+0001.
 
 mod arrays;
-mod clauses;
+pub(crate) mod clauses;
 pub(crate) mod frames;
 pub(crate) mod joins;
 mod like;

@@ -5,7 +5,7 @@
 
 use super::{is, is_solid, name};
 use crate::pg::walk::VisitMut;
-use datafusion::sql::sqlparser::ast::{Ident, ObjectNamePart, TableFactor, VisitorMut};
+use datafusion::sql::sqlparser::ast::{CreateIndex, Ident, IndexOption, ObjectNamePart, TableFactor, VisitorMut};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use std::ops::ControlFlow;
 
@@ -69,6 +69,8 @@ pub(super) fn mark(tokens: &mut Vec<TokenWithSpan>) {
         return;
     }
     let merges = is(&tokens[solid[0]], &["merge"]);
+    let word = |place: usize, word: &str| tokens.get(at(&solid, place)).is_some_and(|token| is(token, &[word]));
+    let indexes = word(0, "create") && (word(1, "index") || word(1, "unique") && word(2, "index"));
     let is_before = |place: usize| {
         let token = &tokens[solid[place]];
         let clause = || {
@@ -79,6 +81,7 @@ pub(super) fn mark(tokens: &mut Vec<TokenWithSpan>) {
         };
         is(token, BEFORE)
             || merges && is(token, &["into"])
+            || indexes && is(token, &["on"])
             || token.token == Token::Comma && clause().is_some_and(|clause| is(clause, &["from", "using"]))
     };
     let mut gone = Vec::new();
@@ -104,7 +107,7 @@ pub(super) fn mark(tokens: &mut Vec<TokenWithSpan>) {
             }
             gone.push(solid[place]);
             alone.push(solid[last]);
-        } else if token.token == Token::Mul && is_behind(tokens.get(at(&solid, place + 1))) {
+        } else if token.token == Token::Mul && is_behind(tokens.get(at(&solid, place + 1)), indexes) {
             let Some(first) = name_to(tokens, &solid, place - 1) else {
                 continue;
             };
@@ -159,18 +162,34 @@ fn name_to(tokens: &[TokenWithSpan], solid: &[usize], last: usize) -> Option<usi
     }
 }
 
-fn is_behind(token: Option<&TokenWithSpan>) -> bool {
+fn is_behind(token: Option<&TokenWithSpan>, indexes: bool) -> bool {
     token.is_none_or(|token| {
         matches!(
             token.token,
             Token::EOF | Token::SemiColon | Token::Comma | Token::RParen
         ) || is(token, BEHIND)
+            || indexes && token.token == Token::LParen
     })
 }
 
 /// Takes the mark off the names of a parsed statement's tables.
 pub(crate) fn note(tree: &mut impl VisitMut) {
     let _ = tree.visit(&mut Noted);
+}
+
+/// The same of the table of CREATE INDEX: among its options the parser has places for a comment.
+pub(crate) fn note_index(create: &mut CreateIndex) {
+    if let Some(ObjectNamePart::Identifier(last)) = create.table_name.0.last_mut()
+        && let Some(own) = last.value.strip_prefix(ONLY)
+    {
+        last.value = own.to_string();
+        create.index_options.push(IndexOption::Comment(ONLY.into()));
+    }
+}
+
+/// Whether CREATE INDEX is of a table alone.
+pub(crate) fn is_index_alone(create: &CreateIndex) -> bool {
+    create.index_options == [IndexOption::Comment(ONLY.into())]
 }
 
 /// Whether it is a table that stands alone; it does so no more.

@@ -1,15 +1,16 @@
 //! ALTER TABLE, VIEW, MATERIALIZED VIEW, INDEX and SEQUENCE.
 
+use super::alter_index;
 use super::constraints;
 use super::role::rights;
 use super::{
-    check_constraints, column, create, declared, defaults, keys, owner, partition, qualify, references, residence,
-    row_types, schema_name, sequence_texts, triggers, view, view_texts,
+    check_constraints, column, create, declared, defaults, keys, owner, partition, qualify, references, row_types,
+    schema_name, sequence_texts, storage_parameters, triggers, view, view_texts,
 };
 use crate::catalog::bind::{Target, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
-use crate::pg::parse::definition::{Action, Alter, AlterKind, ColumnChange};
+use crate::pg::parse::definition::{Action, Alter, AlterKind};
 use crate::session::Session;
 use crate::session::run;
 use datafusion::sql::sqlparser::ast::{
@@ -25,7 +26,7 @@ pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome>
     let names_index =
         binder.names().existing(&alter.name)?.is_none() && super::index::existing(session, &alter.name)?.is_some();
     if alter.kind == AlterKind::Index || names_index {
-        return index(session, alter);
+        return alter_index::alter(session, alter);
     }
     let Some(relation) = binder.names().existing(&alter.name)? else {
         if !alter.if_exists {
@@ -71,8 +72,8 @@ pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome>
                     .lock()
                     .set_check_option(&place.schema, &place.name, option)?;
             }
-            Action::Parameter(parameter, value) => {
-                residence::set(session, &relation, &place, parameter, value.as_deref())?;
+            Action::Parameters { is_set, parameters } => {
+                storage_parameters::change(session, &place, parameters, *is_set)?;
             }
             Action::OwnerTo(to) => owner::relation_to(session, &relation, to)?,
             Action::Triggers(on, which) => triggers::switch(session, &relation, *on, which)?,
@@ -99,29 +100,6 @@ fn check_kind(kind: AlterKind, relation: &Relation) -> Result<()> {
     }
     let message = format!("\"{}\" is not a {wanted}", relation.name());
     Err(SqlError::new(state::WRONG_OBJECT_TYPE, message))
-}
-
-fn index(session: &mut Session, alter: &Alter) -> Result<Outcome> {
-    let last = super::last(&alter.name);
-    if alter.if_exists && super::index::existing(session, &alter.name)?.is_none() {
-        session.notice(format!("relation \"{last}\" does not exist, skipping"));
-        return Ok(Outcome::Command(alter.kind.tag().into()));
-    }
-    for action in &alter.actions {
-        match action {
-            Action::Known(operation) => match operation.as_ref() {
-                AlterTableOperation::RenameTable {
-                    table_name: RenameTableNameKind::As(to) | RenameTableNameKind::To(to),
-                } => super::index::rename(session, &alter.name, to)?,
-                other => return Err(SqlError::unsupported(format!("ALTER INDEX {other}"))),
-            },
-            // Indexes belong to whom their table belongs.
-            Action::OwnerTo(_) => {}
-            Action::Nothing | Action::Column(_, ColumnChange::Nothing) => {}
-            _ => return Err(SqlError::unsupported("this ALTER INDEX")),
-        }
-    }
-    Ok(Outcome::Command(alter.kind.tag().into()))
 }
 
 fn set_schema(session: &mut Session, relation: &Relation, place: &mut Target, to: &str) -> Result<()> {
@@ -342,11 +320,15 @@ async fn one(
 
 async fn constraint_added(session: &mut Session, place: &Target, constraint: &TableConstraint) -> Result<()> {
     let Target { schema, name } = place;
-    keys::included(session, place, constraint)?;
+    let (include, shown) = keys::included(session, place, constraint)?;
     match constraint {
         TableConstraint::Unique(unique) => {
             let deferral = keys::deferral(unique.characteristics.as_ref())?;
-            let unique = constraints::unique(&unique.columns, unique.name.as_ref(), unique.nulls_distinct)?;
+            let unique = IndexDef {
+                include,
+                shown,
+                ..constraints::unique(&unique.columns, unique.name.as_ref(), unique.nulls_distinct)?
+            };
             let columns = keys::columns(&unique);
             add_unique(session, schema, name, unique).await?;
             keys::defer(session, place, &[(columns, deferral)])
@@ -355,7 +337,10 @@ async fn constraint_added(session: &mut Session, place: &Target, constraint: &Ta
         TableConstraint::PrimaryKey(key) => {
             let columns = key.columns.iter().map(create::key_column).collect::<Result<Vec<_>>>()?;
             let deferral = keys::deferral(key.characteristics.as_ref())?;
-            add_primary_key(session, schema, name, columns.clone(), key.name.as_ref().map(fold)).await?;
+            let key_name = key.name.as_ref().map(fold);
+            add_primary_key(session, schema, name, columns.clone(), key_name).await?;
+            let transaction = session.transaction()?;
+            transaction.lock().show_of_primary_key(schema, name, &include, shown)?;
             keys::defer(session, place, &[(columns, deferral)])
         }
         TableConstraint::PrimaryKeyUsingIndex(of) => keys::adopt_index(session, place, of, true),

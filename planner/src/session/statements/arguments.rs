@@ -3,9 +3,9 @@
 use super::last;
 use crate::pg::functions::advisory;
 use datafusion::sql::sqlparser::ast::{DataType, Expr, FunctionArg, FunctionArgExpr, ObjectName, Value};
-use tenon_storage::SqlType;
+use tenon_storage::{ArrayType, SqlType};
 
-use SqlType::{Bool, Date, Float8, Inet, Int4, Int8, MacAddr8, Numeric, Text, Timestamp, TimestampTz};
+use SqlType::{Bool, Date, Float8, Inet, Int4, Int8, Json, Jsonb, MacAddr8, Numeric, Text, Timestamp, TimestampTz};
 
 /// Where PostgreSQL has several functions of a name, the one that it takes for arguments of unknown types.
 const FUNCTIONS: &[(&str, &[SqlType])] = &[
@@ -27,6 +27,42 @@ const FUNCTIONS: &[(&str, &[SqlType])] = &[
     ("initcap", &[Text]),
     ("int4range", &[Int4, Int4, Text]),
     ("int8range", &[Int8, Int8, Text]),
+    ("json_array_elements", &[Json]),
+    ("json_array_elements_text", &[Json]),
+    ("json_array_length", &[Json]),
+    ("json_each", &[Json]),
+    ("json_each_text", &[Json]),
+    ("json_extract_path", &[Json]),
+    ("json_extract_path_text", &[Json]),
+    ("json_object_keys", &[Json]),
+    ("json_strip_nulls", &[Json]),
+    ("json_to_record", &[Json]),
+    ("json_to_recordset", &[Json]),
+    ("json_typeof", &[Json]),
+    ("jsonb_array_elements", &[Jsonb]),
+    ("jsonb_array_elements_text", &[Jsonb]),
+    ("jsonb_array_length", &[Jsonb]),
+    ("jsonb_each", &[Jsonb]),
+    ("jsonb_each_text", &[Jsonb]),
+    ("jsonb_extract_path", &[Jsonb]),
+    ("jsonb_extract_path_text", &[Jsonb]),
+    ("jsonb_object_keys", &[Jsonb]),
+    // Paths are described as texts.
+    ("jsonb_path_exists", &[Jsonb, Text, Jsonb, Bool]),
+    ("jsonb_path_exists_tz", &[Jsonb, Text, Jsonb, Bool]),
+    ("jsonb_path_match", &[Jsonb, Text, Jsonb, Bool]),
+    ("jsonb_path_match_tz", &[Jsonb, Text, Jsonb, Bool]),
+    ("jsonb_path_query", &[Jsonb, Text, Jsonb, Bool]),
+    ("jsonb_path_query_array", &[Jsonb, Text, Jsonb, Bool]),
+    ("jsonb_path_query_array_tz", &[Jsonb, Text, Jsonb, Bool]),
+    ("jsonb_path_query_first", &[Jsonb, Text, Jsonb, Bool]),
+    ("jsonb_path_query_first_tz", &[Jsonb, Text, Jsonb, Bool]),
+    ("jsonb_path_query_tz", &[Jsonb, Text, Jsonb, Bool]),
+    ("jsonb_pretty", &[Jsonb]),
+    ("jsonb_strip_nulls", &[Jsonb]),
+    ("jsonb_to_record", &[Jsonb]),
+    ("jsonb_to_recordset", &[Jsonb]),
+    ("jsonb_typeof", &[Jsonb]),
     ("left", &[Text, Int4]),
     ("ln", &[Float8]),
     ("lpad", &[Text, Int4, Text]),
@@ -41,6 +77,9 @@ const FUNCTIONS: &[(&str, &[SqlType])] = &[
     ("pg_cancel_backend", &[Int4]),
     ("pg_sleep", &[Float8]),
     ("pg_terminate_backend", &[Int4, Int8]),
+    ("regexp_count", &[Text, Text, Int4, Text]),
+    ("regexp_instr", &[Text, Text, Int4, Int4, Int4, Text, Int4]),
+    ("regexp_substr", &[Text, Text, Int4, Int4, Text, Int4]),
     ("repeat", &[Text, Int4]),
     ("right", &[Text, Int4]),
     ("rpad", &[Text, Int4, Text]),
@@ -72,6 +111,27 @@ pub(super) fn type_of(name: &ObjectName, arguments: &[FunctionArg], number: usiz
     }
     if matches!(own_name.as_str(), "round" | "trunc") && arguments.len() == 2 {
         return (number == 1).then_some(Int4);
+    }
+    let numbers = SqlType::Array(ArrayType::of_items(Int4));
+    let texts = SqlType::Array(ArrayType::of_items(Text));
+    let behind_any: &[SqlType] = match own_name.as_str() {
+        "generate_subscripts" => &[Int4, Bool],
+        "trim_array" => &[Int4],
+        "array_fill" => &[numbers, numbers],
+        "json_populate_record" | "json_populate_recordset" => &[Json, Bool],
+        "jsonb_populate_record" | "jsonb_populate_recordset" => &[Jsonb],
+        _ => &[],
+    };
+    if let Some(at) = number.checked_sub(1)
+        && !behind_any.is_empty()
+    {
+        return behind_any.get(at).copied();
+    }
+    if matches!(own_name.as_str(), "jsonb_set" | "jsonb_insert" | "jsonb_set_lax") {
+        return [Jsonb, texts, Jsonb, Bool, Text].get(number).copied();
+    }
+    if own_name == "width_bucket" && arguments.len() == 4 {
+        return Some(if number == 3 { Int4 } else { Float8 });
     }
     if advisory::has_keys(&own_name) {
         return Some(if arguments.len() == 1 { Int8 } else { Int4 });

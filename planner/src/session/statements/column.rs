@@ -114,6 +114,10 @@ pub(super) async fn add(session: &mut Session, place: &Target, column: ColumnDef
             declared.primary_key_name,
         )
         .await?;
+        let transaction = session.transaction()?;
+        let mut transaction = transaction.lock();
+        transaction.show_of_primary_key(&place.schema, &place.name, &[], declared.key_shown)?;
+        drop(transaction);
         keys::defer(session, place, &[(vec![name.clone()], declared.key_deferral)])?;
     }
     if let Some(unique) = declared.unique {

@@ -4,13 +4,16 @@
 
 use super::parameters;
 use super::references::{self, Replaced};
+use super::storage_parameters;
 use super::unique::Unique;
 use crate::catalog::bind::{Binder, DomainCondition, conditions_of, fold, with_value};
 use crate::catalog::partitions;
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::errors::from_datafusion;
+use crate::pg::parse::definition::storage;
 use crate::pg::parse::parse_expression;
 use crate::pg::rewrite::rewrite;
+use crate::pg::tokens::clauses::PARAMETERS;
 use crate::pg::walk::{self, VisitMut};
 use crate::session::Session;
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
@@ -24,8 +27,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use tenon_storage::datetime::shown;
 use tenon_storage::{
-    Check, ColumnOrder, ExpressionIndex, IndexDef, Object, ObjectKey, Segment, StorageError, Subject, TableDefinition,
-    Transaction,
+    Check, ColumnOrder, ExpressionIndex, IndexDef, IndexShown, Object, ObjectKey, Segment, StorageError, Subject,
+    TableDefinition, Transaction,
 };
 
 /// The conditions of rows that a statement writes.
@@ -407,14 +410,19 @@ pub(super) fn unique(columns: &[IndexColumn], name: Option<&Ident>, nulls: Nulls
     })
 }
 
-/// What a key says of columns that are to lie in its index, too: they must be there.
+/// What a key says of columns that are to lie in its index, too, which must be there, and its storage parameters.
 pub(super) fn included<'c>(
     session: &mut Session,
     options: &[IndexOption],
     columns: impl Iterator<Item = &'c str> + Clone,
-) -> Result<()> {
+) -> Result<(Vec<String>, IndexShown)> {
+    let (mut include, mut shown) = (Vec::new(), IndexShown::default());
     for option in options {
         let IndexOption::Comment(listed) = option else { continue };
+        if let Some(options) = parameters(listed)? {
+            shown.options = options;
+            continue;
+        }
         for name in listed.split(',') {
             let name = match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
                 Some(quoted) => quoted.replace("\"\"", "\""),
@@ -424,10 +432,18 @@ pub(super) fn included<'c>(
                 let message = format!("column \"{name}\" named in key does not exist");
                 return Err(SqlError::new(state::UNDEFINED_COLUMN, message));
             }
+            include.push(name);
         }
-        session.warn(SqlState("01000"), super::index::NO_INCLUDE);
+        session.debug(super::index::NO_INCLUDE);
     }
-    Ok(())
+    Ok((include, shown))
+}
+
+/// The storage parameters of a key, where that is what a comment stands for.
+pub(super) fn parameters(comment: &str) -> Result<Option<Vec<(String, String)>>> {
+    let listed = comment.strip_prefix(PARAMETERS);
+    let options = listed.map(|listed| storage_parameters::of_index("btree", &storage::of_text(listed)?));
+    options.transpose()
 }
 
 /// The index of a UNIQUE constraint.
@@ -440,7 +456,7 @@ pub(super) fn unique_index(columns: Vec<String>, name: Option<String>) -> IndexD
             .collect(),
         unique: true,
         constraint: true,
-        nulls_not_distinct: false,
+        ..IndexDef::default()
     }
 }
 

@@ -1,22 +1,21 @@
-//! CREATE TABLE and CREATE TABLE AS.
+//! CREATE TABLE.
 
+use super::create_as::create_as;
 use super::declared::column_definition;
 use super::like::{self, Taken};
-use super::{check_constraints, constraints, generated, insert, keys, partition, query, references};
+use super::{check_constraints, constraints, generated, keys, partition, references, storage_parameters};
 use crate::catalog::bind::{Target, fold};
-use crate::catalog::files;
 use crate::pg::error::{Result, SqlError, state};
-use crate::pg::numeric::declared::is_declared;
 use crate::pg::outcome::Outcome;
 use crate::pg::parse::NO_DATA;
-use crate::session::{Prepared, Session, run};
+use crate::session::{Prepared, Session};
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
     self, CreateTable, Expr, IndexColumn, ObjectName, PrimaryKeyConstraint, TableConstraint, UniqueConstraint,
 };
 use std::sync::Arc;
-use tenon_storage::{ColumnDef, Generated, OnCommit, SqlType, TableDef, TableVersion};
+use tenon_storage::{ColumnDef, Generated, IndexDef, OnCommit, SqlType, TableDef, TableVersion};
 
 /// The schema and name of a new relation; a temporary one goes into the session's own schema.
 pub(super) fn target(session: &mut Session, name: &ObjectName, temporary: bool) -> Result<Target> {
@@ -110,6 +109,9 @@ pub(super) async fn table(
             let (mut definition, mut taken) = definition(session, create, &place)?;
             let foreign_keys = std::mem::take(&mut taken.foreign_keys);
             definition.on_commit = on_commit;
+            let given = storage_parameters::declared(&create.table_options)?;
+            let (options, device) = storage_parameters::of_table(&given, create.partition_by.is_some())?;
+            definition.options = options;
             session.binder().check_usage_by(&definition.columns)?;
             if let Some(clause) = &create.partition_by {
                 divide(session, &mut definition, &place.name, clause)?;
@@ -120,6 +122,11 @@ pub(super) async fn table(
                 .create_table(&place.schema, &place.name, definition)?;
             tell(session, &table, &taken);
             keys::defer(session, &place, &taken.deferred)?;
+            if let Some((include, shown)) = taken.primary_key.take() {
+                let mut transaction = transaction.lock();
+                transaction.show_of_primary_key(&place.schema, &place.name, &include, shown)?;
+            }
+            storage_parameters::reside(session, &place, device.as_deref())?;
             taken.finish(session, &table)?;
             for key in &foreign_keys {
                 references::add(session, &place, key, true).await?;
@@ -149,7 +156,7 @@ fn tell(session: &mut Session, table: &TableVersion, taken: &Taken) {
     }
 }
 
-fn on_commit(session: &Session, create: &CreateTable, place: &Target) -> Result<OnCommit> {
+pub(super) fn on_commit(session: &Session, create: &CreateTable, place: &Target) -> Result<OnCommit> {
     let Some(declared) = &create.on_commit else {
         return Ok(OnCommit::PreserveRows);
     };
@@ -162,81 +169,6 @@ fn on_commit(session: &Session, create: &CreateTable, place: &Target) -> Result<
         ast::OnCommit::PreserveRows => OnCommit::PreserveRows,
         ast::OnCommit::Drop => OnCommit::Drop,
     })
-}
-
-async fn create_as(
-    session: &mut Session,
-    prepared: &Prepared,
-    create: &CreateTable,
-    place: Target,
-    source: &ast::Query,
-    params: &[ScalarValue],
-) -> Result<Outcome> {
-    let given: Vec<String> = create.columns.iter().map(|column| fold(&column.name)).collect();
-    if let Some(rows) = create_from_file(session, &place, source, &given).await? {
-        return Ok(Outcome::Command(format!("SELECT {rows}")));
-    }
-    let plan = query::bound_plan(&session.binder(), source, &prepared.param_fields, params)?;
-    let mut columns = columns_of(session.columns(&plan)?.as_arrow(), &given)?;
-    for (at, column) in columns.iter_mut().enumerate() {
-        if matches!(column.sql_type, SqlType::NumericOf(..)) && !is_declared(&plan, at) {
-            column.sql_type = SqlType::Numeric;
-        }
-    }
-    session.binder().check_usage_by(&columns)?;
-    let definition = TableDef {
-        columns,
-        on_commit: on_commit(session, create, &place)?,
-        ..TableDef::default()
-    };
-    let transaction = session.transaction()?;
-    let table = transaction
-        .lock()
-        .create_table(&place.schema, &place.name, definition)?;
-    let writer = transaction.lock().writer(&table);
-    let writer = run::drain(&session.run(), plan, writer, |writer, batch| {
-        Ok(writer.append(&insert::as_stored(&batch)?)?)
-    })
-    .await?;
-    let rows = insert::finish(session, table.oid(), writer, None).await?;
-    Ok(Outcome::Command(format!("SELECT {rows}")))
-}
-
-/// `CREATE TABLE t AS SELECT * FROM 'file'`: the file's rows, with no plan in between. None for any other query.
-async fn create_from_file(
-    session: &mut Session,
-    place: &Target,
-    source: &ast::Query,
-    given: &[String],
-) -> Result<Option<u64>> {
-    let Some((name, format)) = files::whole(source).and_then(|name| files::named(&name).map(|format| (name, format)))
-    else {
-        return Ok(None);
-    };
-    session.binder().check_reads_files()?;
-    let file = files::source(&session.engine.services, session.cancel(), &name, format)?;
-    let fields: Vec<_> = file
-        .columns
-        .iter()
-        .map(|column| column.sql_type.field(&column.name, true))
-        .collect();
-    let columns = columns_of(&Schema::new(fields), given)?;
-    let definition = TableDef {
-        columns,
-        ..TableDef::default()
-    };
-    let transaction = session.transaction()?;
-    let table = transaction
-        .lock()
-        .create_table(&place.schema, &place.name, definition)?;
-    let load = move || {
-        let loaded = file.segments_for(&table)?;
-        transaction.lock().append(table.oid(), loaded.segments)?;
-        Ok(loaded.rows)
-    };
-    files::in_background(&session.engine.services, session.cancel(), load)
-        .await
-        .map(Some)
 }
 
 /// Columns of a stored relation with the names and types of a query's result, the first ones renamed.
@@ -287,6 +219,7 @@ fn definition(session: &mut Session, create: &CreateTable, place: &Target) -> Re
             one_key(&definition)?;
             definition.primary_key = vec![column.name.clone()];
             definition.primary_key_name = declared.primary_key_name;
+            taken.primary_key = Some((Vec::new(), declared.key_shown));
         }
         let own = || vec![column.name.clone()];
         taken.deferred.push((own(), declared.key_deferral));
@@ -303,17 +236,19 @@ fn definition(session: &mut Session, create: &CreateTable, place: &Target) -> Re
         generated::check(&session.binder(), &definition.columns, column)?;
     }
     for constraint in &create.constraints {
+        let (mut include, mut shown) = Default::default();
         if let TableConstraint::PrimaryKey(PrimaryKeyConstraint { index_options, .. })
         | TableConstraint::Unique(UniqueConstraint { index_options, .. }) = constraint
         {
             let columns = definition.columns.iter().map(|own| own.name.as_str());
-            constraints::included(session, index_options, columns)?;
+            (include, shown) = constraints::included(session, index_options, columns)?;
         }
         match constraint {
             TableConstraint::PrimaryKey(key) => {
                 one_key(&definition)?;
                 definition.primary_key = key.columns.iter().map(key_column).collect::<Result<_>>()?;
                 definition.primary_key_name = key.name.as_ref().map(fold);
+                taken.primary_key = Some((include, shown));
                 let deferral = keys::deferral(key.characteristics.as_ref())?;
                 taken.deferred.push((definition.primary_key.clone(), deferral));
             }
@@ -321,7 +256,11 @@ fn definition(session: &mut Session, create: &CreateTable, place: &Target) -> Re
             TableConstraint::Check(check) => checks.push((check.name.clone(), check.clone())),
             TableConstraint::Unique(unique) => {
                 let deferral = keys::deferral(unique.characteristics.as_ref())?;
-                let unique = constraints::unique(&unique.columns, unique.name.as_ref(), unique.nulls_distinct)?;
+                let unique = IndexDef {
+                    include,
+                    shown,
+                    ..constraints::unique(&unique.columns, unique.name.as_ref(), unique.nulls_distinct)?
+                };
                 taken.deferred.push((keys::columns(&unique), deferral));
                 definition.unique.push(unique);
             }

@@ -9,7 +9,7 @@ use crate::pg::parse::identity;
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{self, CheckConstraint, ColumnOption, ForeignKeyConstraint, Ident, ObjectName};
 use tenon_storage::{
-    ColumnDef, Deferral, Generated, IndexDef, SequenceDef, SequenceOwner, SqlType, TableVersion, quote,
+    ColumnDef, Deferral, Generated, IndexDef, IndexShown, SequenceDef, SequenceOwner, SqlType, TableVersion, quote,
 };
 
 /// A sequence that a column is declared with: serial or an identity.
@@ -42,6 +42,7 @@ pub(super) struct Declared {
     pub primary_key: bool,
     pub primary_key_name: Option<String>,
     pub key_deferral: Deferral,
+    pub key_shown: IndexShown,
     pub unique: Option<IndexDef>,
     pub unique_deferral: Deferral,
     pub checks: Vec<(Option<Ident>, CheckConstraint)>,
@@ -78,7 +79,7 @@ pub(super) fn column_definition(
         declared.sequence = Some(own);
     }
     let mut is_null = false;
-    for option in &column.options {
+    for (at, option) in column.options.iter().enumerate() {
         match &option.option {
             ColumnOption::Null if serial.is_none() && out.generated.is_none() => is_null = true,
             ColumnOption::Null => return Err(conflicting_null(&out.name, place)),
@@ -113,7 +114,18 @@ pub(super) fn column_definition(
             ColumnOption::Collation(name) if identity::sequence_named(name).is_none() => {
                 out.collation = collation(name, own_type)?;
             }
-            ColumnOption::Collation(_) | ColumnOption::Comment(_) => {}
+            ColumnOption::Comment(text) => {
+                if let Some(options) = constraints::parameters(text)? {
+                    // Of the key that it stands behind.
+                    let before = column.options[..at].iter().rev();
+                    let mut keys = before.filter(|own| is_key(&own.option));
+                    match (keys.next().map(|own| &own.option), &mut declared.unique) {
+                        (Some(ColumnOption::Unique(_)), Some(unique)) => unique.shown.options = options,
+                        _ => declared.key_shown.options = options,
+                    }
+                }
+            }
+            ColumnOption::Collation(_) => {}
             ColumnOption::Generated {
                 generated_as,
                 sequence_options,
@@ -178,6 +190,10 @@ pub(super) fn column_definition(
         return Err(conflicting_null(&out.name, place));
     }
     Ok((out, declared))
+}
+
+fn is_key(option: &ColumnOption) -> bool {
+    matches!(option, ColumnOption::PrimaryKey(_) | ColumnOption::Unique(_))
 }
 
 fn conflicting_null(column: &str, place: &Target) -> SqlError {

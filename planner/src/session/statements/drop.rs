@@ -130,8 +130,8 @@ fn drop_relation(session: &mut Session, schema: &str, name: &str, cascade: bool,
         let kind = snapshot.relation(schema, name).map_or("table", Relation::kind);
         return Err(depended_on(&format!("{kind} {name}"), &dependents));
     }
-    if let Some(table) = snapshot.table(schema, name) {
-        cursor::check_unused(session, "DROP TABLE", table)?;
+    if let Some(relation) = snapshot.relation(schema, name) {
+        cursor::check_unused(session, "DROP TABLE", relation)?;
     }
     references::drop_all(session, &constraints)?;
     for (schema, view) in dropped {

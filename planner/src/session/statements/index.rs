@@ -1,19 +1,21 @@
-//! CREATE INDEX, DROP INDEX, ALTER INDEX.
+//! CREATE INDEX and DROP INDEX.
 
 use super::key_order::{self, order};
 use super::role::rights;
 use super::unique::Unique;
-use super::{constraints, defaults, generated, qualify, references};
+use super::{constraints, defaults, generated, qualify, references, storage_parameters};
 use crate::catalog::bind::{fold, parts};
 use crate::catalog::services::Work;
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::errors::from_datafusion;
 use crate::pg::outcome::Outcome;
+use crate::pg::parse::definition::storage;
+use crate::pg::tokens::only;
 use crate::session::Session;
 use crate::session::run;
-use datafusion::sql::sqlparser::ast::{BinaryOperator, CreateIndex, Expr, IndexColumn, IndexType, ObjectName};
+use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, IndexColumn, IndexType, ObjectName};
 use tenon_executor::index::IndexData;
-use tenon_storage::{ColumnOrder, ExpressionIndex, IndexDef, IndexKind, IndexShown, Relation, privilege};
+use tenon_storage::{ColumnOrder, ExpressionIndex, IndexDef, IndexKind, IndexShown, OnlyIndex, Relation, privilege};
 
 /// What is told of INCLUDE.
 pub(super) const NO_INCLUDE: &str = "INCLUDE has no effect: queries read columns where these are";
@@ -26,7 +28,7 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
         return Err(SqlError::new(state::ACTIVE_SQL_TRANSACTION, message));
     }
     let other = other_method(create)?;
-    let shown = shown(create, other);
+    let mut shown = shown(create, other)?;
     let expressions = other.is_some() || is_expression(create);
     let def = match expressions {
         true => IndexDef {
@@ -60,7 +62,10 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
                 return Err(SqlError::new(state::UNDEFINED_COLUMN, message));
             }
         }
-        session.warn(SqlState("01000"), NO_INCLUDE);
+        session.debug(NO_INCLUDE);
+    }
+    if only::is_index_alone(create) && !snapshot.partitions(table.oid()).is_empty() {
+        shown.only = Some(OnlyIndex { unique: create.unique });
     }
     let (schema, table) = (table.definition().schema_name.clone(), table.name().to_string());
     rights(session, &snapshot).check_schema(&schema, privilege::CREATE)?;
@@ -72,7 +77,7 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
         return tag();
     }
     if expressions {
-        on_expressions(session, create, &schema, &table, def.name).await?;
+        on_expressions(session, create, &schema, &table, (def.name, shown)).await?;
         if let Some(method) = other {
             session.warn(
                 SqlState("01000"),
@@ -81,22 +86,26 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
         }
         return tag();
     }
+    let columns: Vec<String> = def.columns.iter().map(|(column, _)| column.clone()).collect();
     if def.unique {
-        let columns: Vec<String> = def.columns.iter().map(|(column, _)| column.clone()).collect();
         super::partition::check_constraint(session, &schema, &table, &columns, "UNIQUE")?;
     }
+    let def = IndexDef {
+        unique: def.unique && shown.only.is_none(),
+        include,
+        shown,
+        ..def
+    };
     let transaction = session.transaction()?;
     let budget = session.engine.database().budget().clone();
     let _working = session.backend.works(work);
     // A unique index checks the rows that are there, and the index is built: on the query threads.
     run::background(&session.engine, async move {
         let name = transaction.lock().create_index(&schema, &table, def)?;
-        if !include.is_empty() || shown != IndexShown::default() {
-            let mut transaction = transaction.lock();
-            transaction.show_of_index(&schema, &table, &name, &include, shown)?;
-        }
         let snapshot = transaction.lock().state().clone();
-        if let Some((table, index)) = snapshot.index(&schema, &name) {
+        if let Some((table, index)) = snapshot.index(&schema, &name)
+            && index.is_valid()
+        {
             IndexData::reader(table, &index.into(), &budget).map_err(|error| from_datafusion(&error))?;
         }
         Ok(())
@@ -122,24 +131,15 @@ fn other_method(create: &CreateIndex) -> Result<Option<&'static str>> {
 }
 
 /// The access method and the options, which change nothing.
-fn shown(create: &CreateIndex, other: Option<&str>) -> IndexShown {
+fn shown(create: &CreateIndex, other: Option<&str>) -> Result<IndexShown> {
     let is_hash = matches!(create.using, Some(IndexType::Hash));
-    let option = |own: &Expr| match own {
-        Expr::BinaryOp {
-            left,
-            op: BinaryOperator::Eq,
-            right,
-        } => Some((
-            left.to_string().to_lowercase(),
-            right.to_string().trim_matches('\'').to_lowercase(),
-        )),
-        Expr::Identifier(name) => Some((fold(name), "true".into())),
-        _ => None,
-    };
-    IndexShown {
+    let mut shown = IndexShown {
         method: other.or(is_hash.then_some("hash")).map(str::to_string),
-        options: create.with.iter().filter_map(option).collect(),
-    }
+        ..IndexShown::default()
+    };
+    let given = storage::of_expressions(&create.with)?;
+    shown.options = storage_parameters::of_index(shown.method(), &given)?;
+    Ok(shown)
 }
 
 /// What the statement declares; 0A000 for what Tenon does not have.
@@ -177,7 +177,7 @@ fn definition(create: &CreateIndex) -> Result<IndexDef> {
     }
     for (clause, present) in [(
         "this index option",
-        !create.index_options.is_empty() || !create.alter_options.is_empty(),
+        !create.index_options.is_empty() && !only::is_index_alone(create) || !create.alter_options.is_empty(),
     )] {
         if present {
             return Err(SqlError::unsupported(clause));
@@ -189,6 +189,7 @@ fn definition(create: &CreateIndex) -> Result<IndexDef> {
         unique: create.unique,
         constraint: false,
         nulls_not_distinct: create.nulls_distinct == Some(false),
+        ..IndexDef::default()
     })
 }
 
@@ -212,7 +213,7 @@ async fn on_expressions(
     create: &CreateIndex,
     schema: &str,
     table: &str,
-    name: Option<String>,
+    (name, shown): (Option<String>, IndexShown),
 ) -> Result<()> {
     let binder = session.binder();
     let state_now = session.state();
@@ -245,7 +246,7 @@ async fn on_expressions(
     let index = ExpressionIndex {
         oid: 0,
         name: name.unwrap_or_default(),
-        unique: create.unique,
+        unique: create.unique && shown.only.is_none(),
         nulls_not_distinct: create.nulls_distinct == Some(false),
         keys,
         predicate: predicate.map(|predicate| predicate.to_string()),
@@ -254,8 +255,9 @@ async fn on_expressions(
         key_rows: Default::default(),
         order,
         include: create.include.iter().map(fold).collect(),
-        shown: shown(create, other_method(create)?),
+        shown,
     };
+    names.extend(index.include.iter().cloned());
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let transaction = session.transaction()?;
     let name = transaction
@@ -326,7 +328,7 @@ pub(super) fn existing(session: &Session, name: &ObjectName) -> Result<Option<(S
 }
 
 /// An index is changed by whom its table belongs to.
-fn check_owner(session: &Session, schema: &str, name: &str) -> Result<()> {
+pub(super) fn check_owner(session: &Session, schema: &str, name: &str) -> Result<()> {
     let state_now = session.state();
     let of_expressions = state_now.schema(schema).and_then(|entry| entry.expression_index(name));
     let table = of_expressions.map(|(table, _)| table);
@@ -361,29 +363,6 @@ pub(super) fn drop(session: &mut Session, name: &ObjectName, if_exists: bool, ca
             }
             session.notice(format!("{message}, skipping"));
             Ok(())
-        }
-    }
-}
-
-pub(super) fn rename(session: &Session, name: &ObjectName, to: &ObjectName) -> Result<()> {
-    let mut to = parts(to);
-    if to.len() != 1 {
-        return Err(SqlError::new(state::SYNTAX_ERROR, "syntax error at or near \".\""));
-    }
-    let shown = parts(name).join(".");
-    match existing(session, name)? {
-        Some((schema, own)) => {
-            check_owner(session, &schema, &own)?;
-            let (transaction, to) = (session.transaction()?, to.remove(0));
-            let mut transaction = transaction.lock();
-            if !transaction.change_expression_index(&schema, &own, Some(&to))? {
-                transaction.rename_index(&schema, &own, &to)?;
-            }
-            Ok(())
-        }
-        None => {
-            let message = format!("relation \"{shown}\" does not exist");
-            Err(SqlError::new(state::UNDEFINED_TABLE, message))
         }
     }
 }

@@ -8,6 +8,7 @@ use super::insert_fields::Fields;
 use super::query::{Reads, StatementInput};
 use super::returning::ReturningColumns;
 use super::row_locks::Found;
+use super::untyped;
 use super::updatable::{self, Through, Use};
 use super::upsert::Upsert;
 use super::{
@@ -395,7 +396,7 @@ fn projected(
     for (at, column) in definition.columns.iter().enumerate() {
         let expr = match targets.iter().position(|target| *target == Some(at)) {
             Some(from) => {
-                check_assignable(plan.schema().field(from), column)?;
+                untyped::check_column(&plan, from, column)?;
                 assigned(Expr::Column(columns[from].clone()), column)
             }
             None => defaults::value(binder, definition, column)?,

@@ -8,19 +8,23 @@ use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{
     ConstraintCharacteristics, ConstraintUsingIndex, PrimaryKeyConstraint, TableConstraint, UniqueConstraint,
 };
-use tenon_storage::{Deferral, IndexDef, IndexKind, Relation};
+use tenon_storage::{Deferral, IndexDef, IndexKind, IndexShown, Relation};
 
-/// What a key that is added says of columns beside its own.
-pub(super) fn included(session: &mut Session, place: &Target, constraint: &TableConstraint) -> Result<()> {
+/// What a key that is added says of columns beside its own, and of its index.
+pub(super) fn included(
+    session: &mut Session,
+    place: &Target,
+    constraint: &TableConstraint,
+) -> Result<(Vec<String>, IndexShown)> {
     if let TableConstraint::PrimaryKey(PrimaryKeyConstraint { index_options, .. })
     | TableConstraint::Unique(UniqueConstraint { index_options, .. }) = constraint
     {
         let state_now = session.state();
         let table = state_now.table(&place.schema, &place.name).into_iter();
         let columns = table.flat_map(|table| table.definition().columns.iter().map(|own| own.name.as_str()));
-        constraints::included(session, index_options, columns)?;
+        return constraints::included(session, index_options, columns);
     }
-    Ok(())
+    Ok(Default::default())
 }
 
 /// When a key's constraint is checked.
@@ -81,6 +85,10 @@ pub(super) fn adopt_index(
     }
     if matches!(index.kind, IndexKind::Primary | IndexKind::Constraint) {
         let message = format!("index \"{own}\" is already associated with a constraint");
+        return Err(SqlError::new(state::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
+    }
+    if !index.is_valid() {
+        let message = format!("index \"{own}\" is not valid");
         return Err(SqlError::new(state::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
     }
     if !index.is_unique() {

@@ -11,8 +11,8 @@ use crate::pg::parse::parse_expression;
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{ColumnDef as Declared, DataType, ForeignKeyConstraint};
 use tenon_storage::{
-    Check, ColumnDef, Deferral, ExpressionIndex, Generated, IndexDef, IndexKind, Object, ObjectKey, Relation, TableDef,
-    TableDefinition, privilege,
+    Check, ColumnDef, Deferral, ExpressionIndex, Generated, IndexDef, IndexKind, IndexShown, Object, ObjectKey,
+    Relation, TableDef, TableDefinition, privilege,
 };
 
 /// What LIKE takes over beside names, types and NOT NULL.
@@ -76,6 +76,8 @@ pub(super) struct Taken {
     pub comments: Vec<(String, Object)>,
     /// The columns of keys with when these are checked.
     pub deferred: Vec<(Vec<String>, Deferral)>,
+    /// What is shown of the primary key: INCLUDE's columns and the rest.
+    pub primary_key: Option<(Vec<String>, IndexShown)>,
 }
 
 /// Expands a column that stands for LIKE into a definition. False where it is an ordinary column.
@@ -152,22 +154,15 @@ fn of_table(
     if !including.indexes {
         return Ok(());
     }
-    let names =
-        |columns: &[usize]| -> Vec<String> { columns.iter().map(|at| source.columns[*at].name.clone()).collect() };
     for index in source.all_indexes() {
-        let def = IndexDef {
-            name: None,
-            columns: names(&index.columns)
-                .into_iter()
-                .zip(index.order.iter().cloned())
-                .collect(),
-            unique: index.is_unique(),
-            constraint: index.kind == IndexKind::Constraint,
-            nulls_not_distinct: index.nulls_not_distinct,
-        };
-        taken.deferred.push((names(&index.columns), index.deferral));
+        let def = source.index_def(index);
+        let columns: Vec<String> = def.columns.iter().map(|(name, _)| name.clone()).collect();
+        taken.deferred.push((columns.clone(), index.deferral));
         match index.kind {
-            IndexKind::Primary if into.primary_key.is_empty() => into.primary_key = names(&index.columns),
+            IndexKind::Primary if into.primary_key.is_empty() => {
+                into.primary_key = columns;
+                taken.primary_key = Some((def.include, def.shown));
+            }
             IndexKind::Primary => {
                 let message = format!("multiple primary keys for table \"{}\" are not allowed", place.name);
                 return Err(SqlError::new(state::INVALID_TABLE_DEFINITION, message));
@@ -208,7 +203,8 @@ impl Taken {
         }
         for index in self.expression_indexes {
             let names = index.keys.iter().map(|key| Ok(key_name(&parse_expression(key)?)));
-            let names = names.collect::<Result<Vec<_>>>()?;
+            let mut names = names.collect::<Result<Vec<_>>>()?;
+            names.extend(index.include.iter().cloned());
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let index = ExpressionIndex {
                 name: String::new(),

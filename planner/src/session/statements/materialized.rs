@@ -1,7 +1,7 @@
 //! CREATE MATERIALIZED VIEW and REFRESH: a table that knows the query its rows come from.
 
 use super::unique::Unique;
-use super::{create, insert, qualify, query};
+use super::{create, insert, qualify, query, storage_parameters};
 use crate::catalog::bind::{fold, only};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::identity::Acting;
@@ -32,7 +32,9 @@ pub(super) async fn create(session: &mut Session, view: &CreateView) -> Result<O
     qualify::query(&binder, &mut source);
     let plan = query::plan(&binder, &source, &[])?;
     let given: Vec<String> = view.columns.iter().map(|column| fold(&column.name)).collect();
+    let (options, device) = storage_parameters::of_table(&storage_parameters::declared(&view.options)?, false)?;
     let definition = TableDef {
+        options,
         columns: create::columns_of(session.columns(&plan)?.as_arrow(), &given)?,
         query: Some(source.to_string()),
         ..TableDef::default()
@@ -41,6 +43,7 @@ pub(super) async fn create(session: &mut Session, view: &CreateView) -> Result<O
     let table = transaction
         .lock()
         .create_table(&place.schema, &place.name, definition)?;
+    storage_parameters::reside(session, &place, device.as_deref())?;
     let with_data = view.with_no_schema_binding != NO_DATA;
     if !with_data {
         transaction.lock().set_populated(&place.schema, &place.name, false)?;

@@ -7,6 +7,7 @@
 
 use super::constraints::Checks;
 use super::references::{self, Replaced};
+use super::untyped;
 use super::{
     Description, assign, change, defaults, insert, parameters, permitted, query, row_locks, select, table_locks,
 };
@@ -328,6 +329,7 @@ impl Merging {
     fn plan(&self, binder: &Binder, types: &[u32]) -> Result<(LogicalPlan, Vec<FieldRef>)> {
         let mut own = binder.clone().without_asking(self.table.oid());
         own.positions_of = Some(self.table.oid());
+        own.hides_places = true;
         let mut tree = self.select.clone();
         rewrite(&mut tree);
         let (plan, params) = parameters::plan(&own, tree, types)?;
@@ -348,7 +350,7 @@ impl Merging {
             let mut from = 3;
             for (number, effect) in self.effects.iter().enumerate() {
                 if let Effect::Update(values) | Effect::Insert(values) = effect {
-                    insert::check_assignable(all.schema.field(from + at), column)?;
+                    untyped::check_value(&all.expr[from + at], all.schema.field(from + at), column)?;
                     let value = insert::assigned(exprs[from + at].clone(), column);
                     let chosen = action.clone().eq(lit((number + 1) as i64));
                     whens.push((Box::new(chosen), Box::new(value)));

@@ -1,6 +1,7 @@
 //! What each kind of statement does.
 
 mod alter;
+mod alter_index;
 mod analyze;
 mod anonymous;
 mod arguments;
@@ -16,6 +17,7 @@ mod conflict_predicate;
 mod constraints;
 mod copy;
 mod create;
+mod create_as;
 mod cursor;
 mod declared;
 mod defaults;
@@ -73,6 +75,7 @@ mod sequence;
 mod sequence_texts;
 mod set;
 mod stars;
+mod storage_parameters;
 mod stored_texts;
 mod table_locks;
 mod text_dependents;
@@ -81,6 +84,7 @@ mod triggers;
 mod type_dependents;
 mod types;
 mod unique;
+mod untyped;
 mod updatable;
 mod upsert;
 mod value_rows;

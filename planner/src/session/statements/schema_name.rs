@@ -146,10 +146,6 @@ pub(super) async fn rename(session: &mut Session, from: &str, to: &str) -> Resul
             SqlError::new(SqlState("42939"), message).detail("The prefix \"pg_\" is reserved for system schemas.")
         );
     }
-    let mut ranges = state_now.objects().values();
-    if ranges.any(|object| matches!(object, Object::Range(of, _) if of.schema_name == from)) {
-        return Err(SqlError::unsupported("another name for a schema with types of ranges"));
-    }
     session.transaction()?.lock().copy_schema(from, to)?;
     // Names are changed before what they stand for moves: what looks for uses by name finds none left.
     let mut names = Names {
@@ -307,6 +303,17 @@ async fn types(session: &mut Session, from: &str, to: &str) -> Result<()> {
         let object = session.state().objects().get(&key).cloned();
         match object {
             Some(Object::Domain(before)) => domain::move_to(session, &before, to)?,
+            Some(Object::Range(before, multi)) => {
+                let transaction = session.transaction()?;
+                let mut transaction = transaction.lock();
+                let name = if multi { &before.multirange_name } else { &before.name };
+                let new_key = ObjectKey::Type {
+                    schema: to.to_string(),
+                    name: name.clone(),
+                };
+                transaction.put_object(key, None);
+                transaction.put_object(new_key, Some(Object::Range(before.moved(to), multi)));
+            }
             Some(Object::Enum(before)) => enums::move_to(session, before, to, &change).await?,
             Some(Object::Composite(before)) => {
                 let mut next = Composite::clone(&before);

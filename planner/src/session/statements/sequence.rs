@@ -79,9 +79,14 @@ pub(super) fn change(
     let (def, restart) = definition(options, Some(sequence))?;
     let owner = owner.unwrap_or_else(|| sequence.owner.clone());
     let transaction = session.transaction()?;
-    transaction
-        .lock()
-        .alter_sequence(&sequence.schema_name, &sequence.name, def, owner, restart)?;
+    let mut transaction = transaction.lock();
+    let (schema, name) = (&sequence.schema_name, &sequence.name);
+    let is_same = restart.is_none() && def == sequence.def;
+    transaction.alter_sequence(schema, name, def, owner, restart)?;
+    if is_same && options.says_more_than_owner() {
+        transaction.recount_sequence(schema, name)?;
+    }
+    session.taken.lock().forget_ahead(sequence.oid);
     Ok(())
 }
 

@@ -3,18 +3,24 @@
 //!
 //! A view of nothing but `SELECT * FROM t` keeps its text: what comes later comes last, and it goes on where columns are renamed.
 
+use super::query;
 use crate::catalog::bind::{Binder, fold};
+use crate::pg::rewrite::ROWS_FROM;
+use crate::pg::rewrite::displayed_name;
 use crate::pg::walk::VisitMut;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, JoinConstraint, JoinOperator, ObjectNamePart, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias, TableFactor, TableWithJoins, VisitorMut,
+    Expr, FunctionArg, FunctionArgExpr, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select,
+    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias, TableFactor, TableWithJoins,
+    VisitorMut,
 };
 use std::ops::ControlFlow;
 
 /// Names the columns; the query's tables have been qualified.
 pub(super) fn spell_out(binder: &Binder, query: &mut Box<Query>) {
     let whole = match query.body.as_ref() {
-        SetExpr::Select(select) if is_whole_table(select) => Some(select.as_ref().clone()),
+        SetExpr::Select(select) if is_whole_table(select) && !select.from.iter().any(counts) => {
+            Some(select.as_ref().clone())
+        }
         _ => None,
     };
     let _ = query.visit(&mut Stars { binder, whole });
@@ -25,6 +31,20 @@ fn is_whole_table(select: &Select) -> bool {
         select.projection.as_slice(),
         [SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)]
     ) && matches!(select.from.as_slice(), [TableWithJoins { joins, .. }] if joins.is_empty())
+}
+
+/// Whether a column stands behind those of a function, which may get more.
+fn counts(table: &TableWithJoins) -> bool {
+    match &table.relation {
+        TableFactor::Table {
+            args: Some(_),
+            with_ordinality,
+            name,
+            ..
+        } => *with_ordinality || is_rows_from(name),
+        TableFactor::Function { with_ordinality, .. } => *with_ordinality,
+        _ => false,
+    }
 }
 
 struct Stars<'a> {
@@ -50,6 +70,7 @@ impl VisitorMut for Stars<'_> {
             }
             return ControlFlow::Continue(());
         }
+        select.from.iter_mut().for_each(name_rows_from);
         let mut items = Vec::new();
         for item in std::mem::take(&mut select.projection) {
             let wanted = match &item {
@@ -86,8 +107,11 @@ impl VisitorMut for Stars<'_> {
 }
 
 impl Stars<'_> {
-    /// The columns of a stored relation, as the query calls them.
+    /// The columns of a stored relation, or of functions of this database, as the query calls them.
     fn columns(&self, factor: &TableFactor) -> Option<Vec<Ident>> {
+        if self.calls_own(factor) {
+            return self.planned(factor);
+        }
         let TableFactor::Table {
             name,
             alias,
@@ -105,6 +129,45 @@ impl Stars<'_> {
             None => Ident::with_quote('"', field.name()),
         });
         Some(columns.collect())
+    }
+
+    /// Whether functions of this database are called in FROM, whose results may get more columns.
+    fn calls_own(&self, factor: &TableFactor) -> bool {
+        let own = |name: &ObjectName| !self.binder.functions_named(name).is_empty();
+        let (name, args) = match factor {
+            TableFactor::Table {
+                name, args: Some(args), ..
+            } => (name, &args.args),
+            TableFactor::Function { name, args, .. } => (name, args),
+            _ => return false,
+        };
+        let called = |arg: &FunctionArg| match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(call))) => own(&call.name),
+            _ => false,
+        };
+        own(name) || args.iter().any(called)
+    }
+
+    /// The columns of what stands alone in FROM; None where names stand for several of them.
+    fn planned(&self, factor: &TableFactor) -> Option<Vec<Ident>> {
+        let from = TableWithJoins {
+            relation: factor.clone(),
+            joins: Vec::new(),
+        };
+        let items = vec![SelectItem::Wildcard(Default::default())];
+        let Statement::Query(all) = crate::pg::parse::select::of(items, vec![from], None) else {
+            return None;
+        };
+        let plan = query::plan(self.binder, &all, &[]).ok()?;
+        let names: Vec<&str> = plan
+            .schema()
+            .fields()
+            .iter()
+            .map(|field| displayed_name(field.name()))
+            .collect();
+        let is_told = |(at, name): (usize, &&str)| !names[..at].contains(name);
+        let told = names.iter().enumerate().all(is_told);
+        told.then(|| names.iter().map(|name| Ident::with_quote('"', *name)).collect())
     }
 
     /// A stored relation as a query of the columns that it has.
@@ -147,6 +210,35 @@ impl Stars<'_> {
             };
         }
     }
+}
+
+/// ROWS FROM is called as the first of its functions: what its columns are qualified by is said.
+fn name_rows_from(table: &mut TableWithJoins) {
+    let joined = table.joins.iter_mut().map(|join| &mut join.relation);
+    for factor in std::iter::once(&mut table.relation).chain(joined) {
+        if let TableFactor::Table {
+            name,
+            alias: alias @ None,
+            args: Some(args),
+            ..
+        } = factor
+            && is_rows_from(name)
+            && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(call)))) = args.args.first()
+            && let Some(first) = call.name.0.last().and_then(ObjectNamePart::as_ident)
+        {
+            *alias = Some(TableAlias {
+                explicit: true,
+                name: first.clone(),
+                columns: Vec::new(),
+                at: None,
+            });
+        }
+    }
+}
+
+fn is_rows_from(name: &ObjectName) -> bool {
+    let last = name.0.last().and_then(ObjectNamePart::as_ident);
+    last.is_some_and(|last| last.value == ROWS_FROM)
 }
 
 fn factors(from: &[TableWithJoins]) -> impl Iterator<Item = &TableFactor> {

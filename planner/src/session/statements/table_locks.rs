@@ -66,6 +66,7 @@ async fn wait(session: &Session, table: u32, mode: TableLock) -> Result<bool> {
 /// Locks the tables that a statement defines anew, empties or drops, and those that it refers to, and sees what became of them
 /// where it had to wait.
 pub(super) async fn for_definition(session: &Session, kind: &Kind) -> Result<()> {
+    lock_sequence(session, kind).await?;
     let cascade = cascade_of(kind);
     for (name, mode) in of_definition(kind) {
         // What is wrong with a name is the statement's to say.
@@ -75,12 +76,14 @@ pub(super) async fn for_definition(session: &Session, kind: &Kind) -> Result<()>
             continue;
         };
         lock_for_definition(session, &table, mode).await?;
-        let verb = verb_of(kind, name).filter(|_| relation.is_some_and(|relation| relation.as_table().is_some()));
-        if let Some(verb) = verb {
-            cursor::check_unused(session, verb, &table)?;
+        if let (Some(verb), Some(relation)) = (verb_of(kind, name), relation) {
+            cursor::check_unused(session, verb, relation)?;
         }
         for referenced in released_by(session, kind, name, table.oid()) {
             lock_for_definition(session, &referenced, mode).await?;
+            if drops_constraint(kind) {
+                cursor::check_unused(session, "ALTER TABLE", &Relation::Table(referenced))?;
+            }
         }
         let mut reached = vec![table];
         let mut next = 0;
@@ -89,13 +92,39 @@ pub(super) async fn for_definition(session: &Session, kind: &Kind) -> Result<()>
                 if reached.iter().all(|known| known.oid() != referencing.oid()) {
                     lock_for_definition(session, &referencing, mode).await?;
                     if cascade == Cascade::ToAll {
-                        cursor::check_unused(session, "TRUNCATE", &referencing)?;
+                        cursor::check_unused(session, "TRUNCATE", &Relation::Table(referencing.clone()))?;
                     }
                     reached.push(referencing);
                 }
             }
             next += 1;
         }
+    }
+    Ok(())
+}
+
+/// Locks the sequence that ALTER SEQUENCE changes: of two who change it the second goes on from what the first has made of it.
+async fn lock_sequence(session: &Session, kind: &Kind) -> Result<()> {
+    let Kind::Definition(definition) = kind else {
+        return Ok(());
+    };
+    let name = match definition.as_ref() {
+        Definition::AlterSequence { name, .. } => name,
+        Definition::Alter(alter) if alter.kind == AlterKind::Sequence => &alter.name,
+        _ => return Ok(()),
+    };
+    let relation = session.binder().names().existing(name).ok().flatten().cloned();
+    let Some(sequence) = relation.as_ref().and_then(Relation::as_sequence) else {
+        return Ok(());
+    };
+    if sequence.schema_name == session.temporary_schema() {
+        return Ok(());
+    }
+    wait(session, sequence.oid, TableLock::ShareRowExclusive).await?;
+    let transaction = session.transaction()?;
+    let mut transaction = transaction.lock();
+    if transaction.is_outdated_sequence(sequence.oid) && (session.has_new_snapshot() || !session.keeps_snapshot()) {
+        transaction.refresh()?;
     }
     Ok(())
 }
@@ -159,6 +188,17 @@ fn released_by(session: &Session, kind: &Kind, name: &ObjectName, table: u32) ->
         .filter(|key| key.references != table && goes(key));
     keys.filter_map(|key| state.table_by_oid(key.references).cloned())
         .collect()
+}
+
+fn drops_constraint(kind: &Kind) -> bool {
+    let Kind::Definition(definition) = kind else {
+        return false;
+    };
+    let Definition::Alter(alter) = definition.as_ref() else {
+        return false;
+    };
+    let drops = |action: &Action| matches!(action, Action::Known(operation) if matches!(operation.as_ref(), AlterTableOperation::DropConstraint { .. }));
+    alter.actions.iter().any(drops)
 }
 
 /// To which tables a statement goes on from those it names, by the foreign keys that reference them.

@@ -8,6 +8,7 @@ use super::conflict::Arbiter;
 use super::query::StatementInput;
 use super::references::{self, Replaced};
 use super::returning::ReturningColumns;
+use super::untyped;
 use super::updatable::{self, Through};
 use super::{
     assign, change, claims, conflict, defaults, insert, parameters, query, returned_addresses, returning, row_locks,
@@ -335,8 +336,12 @@ impl Upsert<'_> {
         let columns = plan.schema().columns();
         let mut exprs = vec![Expr::Column(columns[0].clone())];
         let given = columns[1..].iter().zip(&plan.schema().fields()[1..]);
-        for (own, (column, field)) in definition.columns.iter().zip(given) {
-            insert::check_assignable(field, own)?;
+        for (at, (own, (column, field))) in definition.columns.iter().zip(given).enumerate() {
+            // Columns that are not assigned have their own types.
+            match field.data_type() == own.sql_type.field("", true).data_type() {
+                true => insert::check_assignable(field, own)?,
+                false => untyped::check_column(&plan, at + 1, own)?,
+            }
             exprs.push(insert::assigned(Expr::Column(column.clone()), own).alias(&own.name));
         }
         let plan = LogicalPlanBuilder::from(plan)

@@ -2,7 +2,8 @@
 //! column's type, as in PostgreSQL. DataFusion gives a column of VALUES one type first: `(2.5), (2.5::float8)` would
 //! both be doubles, and round otherwise, and `(true), ('x')` would have none.
 
-use super::insert::{assigned, check_assignable, is_null};
+use super::insert::{assigned, is_null};
+use super::untyped;
 use crate::pg::error::{Result, SqlError};
 use crate::pg::errors::from_datafusion;
 use datafusion::common::{DFSchema, internal_err};
@@ -68,7 +69,7 @@ pub(super) fn split(plan: LogicalPlan, columns: &[Option<&ColumnDef>]) -> Result
         let Some(column) = column else {
             return Ok(cell);
         };
-        check_assignable(&cell.to_field(&empty).map_err(failed)?.1, column)?;
+        untyped::check_value(&cell, &cell.to_field(&empty).map_err(failed)?.1, column)?;
         Ok::<_, SqlError>(assigned(cell, column))
     };
     let mut cells = values.into_iter().flatten();

@@ -47,6 +47,14 @@ impl Transaction {
         self.table(schema, table)
     }
 
+    /// ALTER TABLE ... SET or RESET: other storage parameters than the table has.
+    pub fn set_options(&mut self, schema: &str, table: &str, options: Vec<(String, String)>) -> Result<()> {
+        self.redefine(schema, table, |definition| {
+            definition.options = options;
+            Ok(())
+        })
+    }
+
     /// ALTER COLUMN ... SET NOT NULL (the rows there are checked) or DROP NOT NULL.
     pub fn set_not_null(&mut self, schema: &str, table: &str, column: &str, not_null: bool) -> Result<()> {
         let current = self.table(schema, table)?;

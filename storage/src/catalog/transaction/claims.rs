@@ -2,6 +2,7 @@
 
 use super::Transaction;
 use crate::catalog::locks::{Holder, TableLock, Wait};
+use crate::catalog::state::DatabaseState;
 use crate::catalog::table::TableVersion;
 use crate::catalog::unique;
 use crate::error::{ErrorKind, Result, StorageError};
@@ -52,6 +53,15 @@ impl Transaction {
         current.table_by_oid(table).is_none_or(|current| {
             !Arc::ptr_eq(current.definition(), base.definition()) || rows && current.version() != base.version()
         })
+    }
+
+    /// Whether others have committed another version of a sequence than the transaction has begun with.
+    pub fn is_outdated_sequence(&self, sequence: u32) -> bool {
+        let found = |state: &DatabaseState| state.relation_by_oid(sequence)?.as_sequence().cloned();
+        let Some(base) = found(&self.base) else {
+            return false;
+        };
+        found(&self.database.snapshot()).is_none_or(|current| !Arc::ptr_eq(&current, &base))
     }
 
     /// Waits for a table no longer.

@@ -19,7 +19,8 @@ impl Transaction {
                 name
             }
             None => {
-                let names: Vec<&str> = def.columns.iter().map(|(name, _)| name.as_str()).collect();
+                let keys = def.columns.iter().map(|(name, _)| name);
+                let names: Vec<&str> = keys.chain(&def.include).map(String::as_str).collect();
                 let label = if def.constraint { "key" } else { "idx" };
                 let is_taken = |name: &str| def.constraint && definition.constraints().any(|own| own == name);
                 default_name(table, &names, label, |name| {
@@ -37,8 +38,8 @@ impl Transaction {
             },
             columns,
             order,
-            include: Vec::new(),
-            shown: IndexShown::default(),
+            include: definition.included_columns(&def.include)?,
+            shown: def.shown,
             nulls_not_distinct: def.nulls_not_distinct,
             deferral: Deferral::Never,
             slot: Arc::default(),
@@ -133,23 +134,40 @@ impl Transaction {
         Ok(())
     }
 
-    /// Keeps the columns of an index's INCLUDE, and what else is shown of it.
-    pub fn show_of_index(
+    /// Keeps the columns of the primary key's INCLUDE, and what else is shown of its index.
+    pub fn show_of_primary_key(
+        &mut self,
+        schema: &str,
+        table: &str,
+        include: &[String],
+        shown: IndexShown,
+    ) -> Result<()> {
+        self.redefine(schema, table, |definition| {
+            let include = definition.included_columns(include)?;
+            if let Some(key) = &mut definition.primary_key {
+                key.include = include;
+                key.shown = shown;
+            }
+            Ok(())
+        })
+    }
+
+    /// ALTER INDEX ... SET or RESET: other storage parameters, of an index on columns or on expressions.
+    pub fn set_index_options(
         &mut self,
         schema: &str,
         table: &str,
         name: &str,
-        columns: &[String],
-        shown: IndexShown,
+        options: Vec<(String, String)>,
     ) -> Result<()> {
         self.redefine(schema, table, |definition| {
-            let include = columns
-                .iter()
-                .filter_map(|column| definition.column_index(column))
-                .collect();
-            if let Some(index) = definition.indexes.iter_mut().find(|index| index.name == name) {
-                index.include = include;
-                index.shown = shown;
+            let expressions = definition.expression_indexes.iter_mut();
+            let mut shown: Vec<(&String, &mut IndexShown)> =
+                expressions.map(|own| (&own.name, &mut own.shown)).collect();
+            let columns = definition.primary_key.iter_mut().chain(&mut definition.indexes);
+            shown.extend(columns.map(|own| (&own.name, &mut own.shown)));
+            for (_, shown) in shown.into_iter().filter(|(own, _)| *own == name) {
+                shown.options = options.clone();
             }
             Ok(())
         })

@@ -89,7 +89,14 @@ impl Transaction {
             let merged = self.merge(current, Some(own), Waiting::Ends)?;
             Ok((Arc::new(merged.state), merged.moves))
         });
-        published.map(Some)
+        let published = published?;
+        self.keep_counters();
+        Ok(Some(published))
+    }
+
+    /// It is committed: sequences go on by the counters that it gave them.
+    pub(crate) fn keep_counters(&self) {
+        self.successions.iter().for_each(|own| own.keep());
     }
 
     /// `commit`, for which no thread waits: those who commit few rows at the same time share a record of the log, all share a

@@ -36,7 +36,7 @@ use super::moves::Removed;
 use super::objects::{Object, ObjectKey};
 use super::partition::Partition;
 use super::rights::Secured;
-use super::sequence::Sequence;
+use super::sequence::{Sequence, Succession};
 use super::state::{DatabaseState, PUBLIC, Relation, View};
 use super::table::{TableDefinition, TableVersion};
 use crate::error::{ErrorKind, Result, StorageError};
@@ -85,6 +85,8 @@ pub struct Transaction {
     /// Those whose names are another schema's now.
     schemas_replaced: BTreeSet<String>,
     references: references::References,
+    /// Of the counters of sequences that it has replaced.
+    successions: Vec<Arc<Succession>>,
     /// Of a serializable one.
     reads: Option<Arc<dyn Reads>>,
     /// Whose is what it makes.
@@ -106,6 +108,7 @@ impl Transaction {
             schemas_dropped: BTreeSet::new(),
             schemas_replaced: BTreeSet::new(),
             references: Default::default(),
+            successions: Vec::new(),
             reads: None,
             creator: super::roles::BOOTSTRAP,
             process: 0,

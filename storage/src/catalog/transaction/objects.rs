@@ -28,7 +28,8 @@ impl Transaction {
         Ok(sequence)
     }
 
-    /// ALTER SEQUENCE: another definition and, with `restart`, another next value.
+    /// ALTER SEQUENCE: another definition and, with `restart`, another next value. Values that sessions have taken ahead are given
+    /// no more where any is said.
     pub fn alter_sequence(
         &mut self,
         schema: &str,
@@ -47,13 +48,28 @@ impl Transaction {
             owner,
             ..(**current).clone()
         };
-        let next = match restart {
-            Some(at) => next.restarted(at),
-            None if next.def != current.def => next.redefined(),
-            None => next,
+        let next = match restart.is_some() || next.def != current.def {
+            true => {
+                let (next, succession) = next.succeeded(restart);
+                self.successions.push(Arc::new(succession));
+                next
+            }
+            false => next,
         };
         self.touch(&relation).rewritten = true;
         self.put(Relation::Sequence(Arc::new(next)));
+        Ok(())
+    }
+
+    /// Gives a sequence a counter of its own, which goes on from where it stands.
+    pub fn recount_sequence(&mut self, schema: &str, name: &str) -> Result<()> {
+        let relation = self.relation(schema, name)?;
+        if let Relation::Sequence(current) = &relation {
+            let (next, succession) = (**current).clone().succeeded(None);
+            self.successions.push(Arc::new(succession));
+            self.touch(&relation).rewritten = true;
+            self.put(Relation::Sequence(Arc::new(next)));
+        }
         Ok(())
     }
 

@@ -29,6 +29,8 @@ pub struct PendingKeys {
     pub keys: Vec<ArrayRef>,
     /// They are of rows that the referenced table lost; else of rows that the referencing one got.
     pub are_gone: bool,
+    /// They are checked at the end of the statement even where the constraint is deferred.
+    pub at_once: bool,
 }
 
 /// What the checks of a transaction relied on in a table.
@@ -202,6 +204,9 @@ impl Transaction {
     pub fn take_pending(&mut self, all: bool) -> Vec<PendingKeys> {
         let pending = std::mem::take(&mut self.references.pending);
         let waits = |keys: &PendingKeys| {
+            if keys.at_once {
+                return false;
+            }
             let table = self.state.table_by_oid(keys.table);
             let own = table.and_then(|table| {
                 let mut keys_of = table.definition().foreign_keys.iter();

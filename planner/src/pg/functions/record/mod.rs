@@ -18,7 +18,7 @@ pub(crate) use altered::as_altered;
 pub(crate) use compare::{compared, has_keys};
 pub(crate) use field::FIELD;
 pub(crate) use make::{COMPOSITE, RECORD};
-pub(crate) use nulls::{null_where, tested};
+pub(crate) use nulls::{ITSELF_NULL, asked_itself, null_where, tested};
 pub(crate) use text::from_text;
 
 use crate::pg::error::Result;
@@ -51,6 +51,7 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
         field::function(),
         altered::function(),
         nulls::function(),
+        nulls::itself(),
     ];
     all.extend(populate::functions());
     all

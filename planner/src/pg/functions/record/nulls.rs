@@ -3,6 +3,7 @@
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StructArray};
 use datafusion::arrow::buffer::BooleanBuffer;
+use datafusion::arrow::compute::{is_not_null, is_null};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::{
@@ -66,6 +67,58 @@ impl ScalarUDFImpl for AllNull {
             true => Ok(ColumnarValue::Scalar(ScalarValue::Boolean(Some(all.value(0))))),
             false => Ok(ColumnarValue::Array(Arc::new(all))),
         }
+    }
+}
+
+/// What asks whether a value is NULL itself, or (false) is not, be it a record or not: of the columns of a row.
+pub(crate) const ITSELF_NULL: &str = "\u{1}itself_null";
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ItselfNull {
+    signature: Signature,
+}
+
+pub(super) fn itself() -> ScalarUDF {
+    ScalarUDF::new_from_impl(ItselfNull {
+        signature: Signature::any(2, Volatility::Immutable),
+    })
+}
+
+/// What is asked for by a call of that function, and whether for NULL.
+pub(crate) fn asked_itself(expr: &Expr) -> Option<(&Expr, bool)> {
+    match expr {
+        Expr::ScalarFunction(call) if call.name() == ITSELF_NULL => match call.args.as_slice() {
+            [of, Expr::Literal(ScalarValue::Boolean(Some(null)), _)] => Some((of, *null)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+impl ScalarUDFImpl for ItselfNull {
+    fn name(&self) -> &str {
+        ITSELF_NULL
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let ColumnarValue::Scalar(ScalarValue::Boolean(Some(null))) = args.args[1] else {
+            return internal_err!("what is asked for is a literal");
+        };
+        Ok(match &args.args[0] {
+            ColumnarValue::Scalar(value) => ColumnarValue::Scalar(ScalarValue::Boolean(Some(value.is_null() == null))),
+            ColumnarValue::Array(values) => ColumnarValue::Array(Arc::new(match null {
+                true => is_null(values)?,
+                false => is_not_null(values)?,
+            })),
+        })
     }
 }
 

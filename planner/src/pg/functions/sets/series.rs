@@ -10,6 +10,7 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::common::Result;
 use std::sync::Arc;
+use tenon_storage::SqlType;
 use tenon_storage::datetime::arithmetic::{timestamp_plus, timestamptz_plus};
 use tenon_storage::datetime::{Conventions, Zone};
 use tenon_storage::numeric::Numeric;
@@ -68,7 +69,12 @@ impl SetFunction for GenerateSeries {
         match types {
             [from, to, step] if of_times(from) || of_times(to) || *step == INTERVAL => {
                 let ends = [from.clone(), to.clone()];
-                let series = series_type(&ends).ok_or_else(wrong)?;
+                // Of several kinds of times those with a zone are taken where nothing says which they are.
+                let open = ends.iter().all(DataType::is_null);
+                let series = match open {
+                    true => SqlType::TimestampTz.data_type(),
+                    false => series_type(&ends).ok_or_else(wrong)?,
+                };
                 if !of_times(&series) || !(is_text(step) || matches!(step, DataType::Interval(_))) {
                     return Err(wrong());
                 }

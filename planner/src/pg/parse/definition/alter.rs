@@ -47,8 +47,11 @@ pub(crate) enum Action {
     Partition(PartitionChange),
     /// SET or RESET of a view's check_option.
     CheckOption(Option<String>),
-    /// SET or RESET of a table's tenon.device, or of another parameter of that namespace.
-    Parameter(String, Option<String>),
+    /// SET or (false) RESET of storage parameters.
+    Parameters {
+        is_set: bool,
+        parameters: Vec<super::StorageParameter>,
+    },
     OwnerTo(super::RoleName),
     /// ENABLE or (false) DISABLE of triggers.
     Triggers(bool, Triggers),
@@ -176,7 +179,7 @@ fn action(parser: &mut Parser<'_>) -> Result<Action, ParserError> {
     if (super::is_word(parser, "set") || super::is_word(parser, "reset"))
         && parser.peek_nth_token(1).token == Token::LParen
     {
-        return parameters(parser);
+        return super::storage::action(parser);
     }
     if let Some(change) = super::partition::action(parser)? {
         return Ok(change);
@@ -233,29 +236,6 @@ fn switch(parser: &mut Parser<'_>) -> Result<Option<Action>, ParserError> {
         _ => Triggers::Named(parser.parse_identifier()?),
     };
     Ok(Some(Action::Triggers(on, which)))
-}
-
-/// `SET (name [= value], ...)` or `RESET (name, ...)`: only those of the namespace `tenon` change anything.
-fn parameters(parser: &mut Parser<'_>) -> Result<Action, ParserError> {
-    let mut own = Action::Nothing;
-    for at in 2.. {
-        match parser.peek_nth_token(at).token {
-            Token::EOF | Token::RParen => break,
-            Token::Period if super::is_word_at(parser, at - 1, "tenon") => {
-                let name = parser.peek_nth_token(at + 1).token.to_string().to_lowercase();
-                let value = match parser.peek_nth_token(at + 2).token {
-                    Token::Eq => Some(parser.peek_nth_token(at + 3).token.to_string()),
-                    _ => None,
-                };
-                let is_set = super::is_word(parser, "set");
-                let value = value.map(|value| value.trim_matches('\'').to_lowercase());
-                own = Action::Parameter(name, value.filter(|_| is_set));
-            }
-            _ => {}
-        }
-    }
-    skip_action(parser);
-    Ok(own)
 }
 
 /// Takes the tokens up to the next action.

@@ -11,6 +11,7 @@ pub(crate) mod partition;
 pub(crate) mod role;
 pub(crate) mod sequence;
 pub(crate) mod setting;
+pub(crate) mod storage;
 mod types;
 
 pub(crate) use absent::DropAbsent;
@@ -23,6 +24,7 @@ pub(crate) use partition::PartitionChange;
 pub(crate) use role::{RoleChange, RoleName, RoleOptions};
 pub(crate) use sequence::SequenceOptions;
 pub(crate) use setting::SettingChange;
+pub(crate) use storage::StorageParameter;
 pub(crate) use types::{AttributeChange, NewType, RangeOptions, TypeChange};
 
 use datafusion::sql::sqlparser::ast::ObjectName;

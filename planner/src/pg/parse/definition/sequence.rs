@@ -26,6 +26,20 @@ pub(crate) struct SequenceOptions {
     pub repeated: bool,
 }
 
+impl SequenceOptions {
+    /// Whether anything is said but OWNED BY.
+    pub(crate) fn says_more_than_owner(&self) -> bool {
+        self.data_type.is_some()
+            || self.increment.is_some()
+            || self.min.is_some()
+            || self.max.is_some()
+            || self.start.is_some()
+            || self.restart.is_some()
+            || self.cache.is_some()
+            || self.cycle.is_some()
+    }
+}
+
 /// Parses options as long as there are some.
 pub(crate) fn options(parser: &mut Parser<'_>) -> Result<SequenceOptions, ParserError> {
     let mut out = SequenceOptions::default();

@@ -7,6 +7,7 @@
 
 mod common;
 mod exists;
+mod full;
 mod functions;
 mod guards;
 mod one;
@@ -212,6 +213,7 @@ fn outer_join(join: Join, names: &AliasGenerator) -> Result<LogicalPlan> {
                 .project(columns)?
                 .build()
         }
+        JoinType::Full => full::apart(join, names),
         _ => not_impl_err!("a correlated subquery in the condition of this join"),
     }
 }

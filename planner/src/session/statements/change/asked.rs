@@ -9,7 +9,7 @@ use crate::session::Prepared;
 use crate::session::statements::returning::ReturningColumns;
 use crate::session::statements::updatable::{self, Through, Use};
 use crate::session::statements::xmax::Xmax;
-use crate::session::statements::{assign, defaults, insert, parameters, select};
+use crate::session::statements::{assign, defaults, insert, parameters, select, untyped};
 use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
@@ -329,6 +329,7 @@ pub(super) fn plan(
     // What the statement reads of its target for its client is asked beside this.
     let mut own_binder = binder.clone().without_asking(change.target.table.oid());
     own_binder.positions_of = Some(change.target.table.oid());
+    own_binder.hides_places = true;
     let mut tree = change.select.clone();
     if system::touches(&tree) {
         tree = system::rewrite(tree);
@@ -354,7 +355,7 @@ pub(super) fn plan(
                 let own = &definition.columns[at];
                 // Values that stay have their column's type.
                 if change.what == "UPDATE" && change.assigned.columns.contains(&at) {
-                    insert::check_assignable(&field, own)?;
+                    untyped::check_column(&plan, at + POSITION_FIELDS.len(), own)?;
                     insert::assigned(expr, own).alias(&own.name)
                 } else {
                     expr.alias(&own.name)

@@ -6,6 +6,7 @@ pub(crate) use rows::CursorRows;
 
 use super::{Description, for_update, origins, query, row_locks};
 use crate::catalog::bind::fold;
+use crate::catalog::partitions::leaves;
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::errors::from_datafusion;
 use crate::pg::functions::session::now_us;
@@ -23,7 +24,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{CloseCursor, Declare, Query};
 use futures::StreamExt;
 use rows::{Carefully, Scroll};
-use tenon_storage::TableVersion;
+use tenon_storage::Relation;
 
 /// Where more rows are read, an error comes with the rows that were computed together with the one that has it.
 const CAREFULLY_ROWS_MAX: u64 = 1 << 16;
@@ -57,9 +58,11 @@ pub(super) async fn declare(
         true => for_update::lock(session, prepared, source, params).await?.plan,
         false => None,
     };
+    let binder = session.binder();
+    let is_shown = shown.is_some();
     let plan = match shown {
         Some((plan, _)) => plan,
-        None => query::bound_plan(&session.binder(), source, &prepared.param_fields, params)?,
+        None => query::bound_plan(&binder, source, &prepared.param_fields, params)?,
     };
     let columns = origins::told(&plan, describe_columns(session.columns(&plan)?.as_ref()));
     // The cursor outlives the statement, so the statement's cancel token must not be its.
@@ -68,13 +71,21 @@ pub(super) async fn declare(
     own.account = session.new_account(&own.cancel);
     let scroll = match declare.scroll {
         Some(true) => Scroll::Always,
-        None if !locks && goes_back(&plan) => Scroll::WhileSmall,
+        None if !locks && !is_one_row(&plan) && goes_back(&plan) => Scroll::WhileSmall,
         _ => Scroll::Never,
     };
     let memory = MemoryConsumer::new("cursor").register(own.task.memory_pool());
-    let (mut tables, mut rows) = (Vec::new(), 0_u64);
+    let (mut tables, mut rows) = (binder.partitions_read(), 0_u64);
     let known = each_table(&plan, &mut |table| {
-        tables.push(table.oid());
+        // Of a partitioned one those partitions are read that the query names, or that are of what it names.
+        match &table.definition().partitioning {
+            Some(_) if is_shown => {
+                let all = leaves(&binder.snapshot, &Relation::Table(table.clone()));
+                tables.extend(all.iter().map(|own| own.oid));
+            }
+            Some(_) => {}
+            None => tables.push(table.oid()),
+        }
         rows = rows.saturating_add(table.rows());
     });
     known.map_err(|error| from_datafusion(&error))?;
@@ -103,16 +114,26 @@ pub(super) async fn declare(
     Ok(Outcome::Command("DECLARE CURSOR".into()))
 }
 
-/// Refuses to change a table that an open cursor of the session reads.
-pub(super) fn check_unused(session: &Session, verb: &str, table: &TableVersion) -> Result<()> {
-    let mut open = session.cursors.values().filter(|cursor| !cursor.is_held);
-    if !open.any(|cursor| cursor.tables.contains(&table.oid())) {
+/// Refuses to change a relation that an open cursor of the session reads, or of which it reads a partition.
+pub(super) fn check_unused(session: &Session, verb: &str, relation: &Relation) -> Result<()> {
+    let is_used = |oid: u32| {
+        let mut open = session.cursors.values().filter(|cursor| !cursor.is_held);
+        open.any(|cursor| cursor.tables.contains(&oid))
+    };
+    if session.cursors.is_empty() {
         return Ok(());
     }
-    let message = format!(
-        "cannot {verb} \"{}\" because it is being used by active queries in this session",
-        table.name()
-    );
+    let below = leaves(&session.state(), relation);
+    let mut used = below.iter().filter(|own| is_used(own.oid)).map(|own| own.name.as_str());
+    // The parts go before the whole.
+    let used = match verb {
+        "DROP TABLE" => used.next_back(),
+        _ => used.next(),
+    };
+    let Some(name) = used.or_else(|| is_used(relation.oid()).then(|| relation.name())) else {
+        return Ok(());
+    };
+    let message = format!("cannot {verb} \"{name}\" because it is being used by active queries in this session");
     Err(SqlError::new(state::OBJECT_IN_USE, message))
 }
 
@@ -168,6 +189,11 @@ fn goes_back(plan: &LogicalPlan) -> bool {
         | LogicalPlan::Union(_) => plan.inputs().into_iter().all(goes_back),
         _ => false,
     }
+}
+
+/// A SELECT without FROM, which PostgreSQL does not run backwards.
+fn is_one_row(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::Projection(one) if matches!(one.input.as_ref(), LogicalPlan::EmptyRelation(_)))
 }
 
 fn find<'a>(session: &'a mut Session, name: &str) -> Result<&'a mut Cursor> {

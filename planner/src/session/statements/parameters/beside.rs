@@ -123,7 +123,7 @@ fn in_common(plan: &LogicalPlan) -> Result<BTreeMap<usize, FieldRef>> {
         {
             call.args.iter().for_each(|arg| note(arg, of, &mut found));
         }
-        for (arg, of) in of_arrays(expr, schema) {
+        for (arg, of) in of_arrays(expr, schema).into_iter().chain(of_series(expr, schema)) {
             note(arg, of, &mut found);
         }
     })?;
@@ -205,6 +205,42 @@ fn of_arguments(expr: &Expr, schema: &DFSchema) -> Option<SqlType> {
         SUBSCRIPT | SLICE => matches!(types.next(), Some(SqlType::Array(_))).then_some(SqlType::Int4),
         _ => None,
     }
+}
+
+/// The types of the arguments of `generate_series` beside one whose type is known: that one's, and behind times an interval.
+fn of_series<'e>(expr: &'e Expr, schema: &DFSchema) -> Vec<(&'e Expr, SqlType)> {
+    let args = match expr {
+        Expr::ScalarFunction(call) if call.name() == "generate_series" => call.args.as_slice(),
+        _ => return vec![],
+    };
+    if !args.iter().any(|arg| matches!(arg, Expr::Placeholder(_))) {
+        return vec![];
+    }
+    let known = |arg: &Expr| {
+        let field = fields::field(arg, schema).ok()?;
+        let is_literal = matches!(field.data_type(), DataType::Utf8 | DataType::Null);
+        SqlType::from_field(&field)
+            .filter(|_| !is_literal && !matches!(arg, Expr::Placeholder(own) if own.field.is_none()))
+    };
+    let is_time = |of: &SqlType| {
+        matches!(
+            of,
+            SqlType::Timestamp | SqlType::TimestampOf(_) | SqlType::TimestampTz | SqlType::TimestampTzOf(_)
+        )
+    };
+    let mut types = args.iter().take(2).filter_map(known);
+    let of = match types.next() {
+        Some(SqlType::Date) => SqlType::TimestampTz,
+        Some(of) => of.unlimited(),
+        None => match args.get(2).and_then(known) {
+            Some(SqlType::Interval | SqlType::IntervalOf(..)) => SqlType::TimestampTz,
+            Some(of) => of.unlimited(),
+            None => return vec![],
+        },
+    };
+    let third = if is_time(&of) { SqlType::Interval } else { of };
+    let of_place = |(at, arg)| (arg, if at == 2 { third } else { of });
+    args.iter().enumerate().map(of_place).collect()
 }
 
 /// The types of arguments beside an array: its items, and the numbers of its dimensions.

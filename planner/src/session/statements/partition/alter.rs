@@ -5,7 +5,7 @@ use crate::catalog::bind::{Binder, Target};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::definition::{Action, ColumnChange, PartitionChange};
 use crate::session::Session;
-use crate::session::statements::{check_constraints, triggers};
+use crate::session::statements::{check_constraints, storage_parameters, triggers};
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTableOperation, CheckConstraint, RenameTableNameKind, TableConstraint,
 };
@@ -31,6 +31,9 @@ pub(crate) async fn action(
     let Action::Known(operation) = action else {
         return match action {
             Action::Nothing | Action::Column(_, ColumnChange::Nothing) => Ok(()),
+            Action::Parameters { is_set, parameters } => {
+                storage_parameters::change(session, place, parameters, *is_set)
+            }
             Action::Column(column, ColumnChange::Type { .. }) => refused(format!(
                 "cannot alter inherited column \"{}\"",
                 crate::catalog::bind::fold(column)

@@ -11,8 +11,7 @@ use datafusion::sql::sqlparser::ast::{self, ForValues, ObjectName};
 use std::sync::Arc;
 use tenon_storage::quote;
 use tenon_storage::{
-    Check, ColumnDef, ColumnOrder, Generated, IndexDef, IndexKind, Partition, Relation, TableDef, TableDefinition,
-    Transaction,
+    Check, ColumnDef, Generated, IndexDef, IndexKind, Partition, Relation, TableDef, TableDefinition, Transaction,
 };
 
 /// The rows of a partition that satisfy a condition: how many.
@@ -162,6 +161,7 @@ pub(super) async fn attach(session: &mut Session, to: &Relation, name: &ObjectNa
         not_null,
         partitioning: definition.partitioning.clone(),
         checks: definition.checks.iter().filter(inherited).cloned().collect(),
+        options: definition.options.clone(),
         ..create::empty(&parent, &place, to)
     };
     create::check_keys(root.definition(), &partition)?;
@@ -261,6 +261,11 @@ pub(super) async fn detach(session: &mut Session, from: &Relation, name: &Object
     let (mut definition, indexes) = as_table(root.definition(), &partition);
     let aside = aside(&partition.name);
     let own = std::mem::take(&mut definition.unique);
+    let key = root
+        .definition()
+        .primary_key
+        .as_ref()
+        .map(|key| root.definition().index_def(key));
     {
         let transaction = session.transaction()?;
         let mut transaction = transaction.lock();
@@ -289,6 +294,9 @@ pub(super) async fn detach(session: &mut Session, from: &Relation, name: &Object
     let (schema, name) = (&partition.schema_name, &partition.name);
     transaction.drop_relation(schema, name)?;
     transaction.rename_relation(schema, &aside, name)?;
+    if let Some(key) = key {
+        transaction.show_of_primary_key(schema, name, &key.include, key.shown)?;
+    }
     for index in own.into_iter().chain(indexes) {
         transaction.create_index(schema, name, index)?;
     }
@@ -297,8 +305,6 @@ pub(super) async fn detach(session: &mut Session, from: &Relation, name: &Object
 
 /// What a partition is as a table of its own, and the indexes that are no constraints.
 fn as_table(root: &TableDefinition, partition: &Partition) -> (TableDef, Vec<IndexDef>) {
-    let names =
-        |columns: &[usize]| -> Vec<String> { columns.iter().map(|at| root.columns[*at].name.clone()).collect() };
     let column = |at: &usize| ColumnDef {
         not_null: root.columns[*at].not_null || partition.not_null.contains(at),
         // Identities stay with the table that has the sequence.
@@ -309,24 +315,15 @@ fn as_table(root: &TableDefinition, partition: &Partition) -> (TableDef, Vec<Ind
         columns: partition.columns.iter().map(column).collect(),
         checks: root.checks.iter().chain(&partition.checks).cloned().collect(),
         partitioning: partition.partitioning.clone(),
+        options: partition.options.clone(),
         ..TableDef::default()
     };
     let mut others = Vec::new();
-    for index in root.all_indexes() {
-        let columns: Vec<(String, ColumnOrder)> = names(&index.columns)
-            .into_iter()
-            .zip(index.order.iter().cloned())
-            .collect();
-        let own = IndexDef {
-            name: None,
-            columns,
-            unique: index.is_unique(),
-            constraint: index.kind == IndexKind::Constraint,
-            nulls_not_distinct: index.nulls_not_distinct,
-        };
+    for index in root.all_indexes().filter(|index| index.is_valid()) {
+        let own = root.index_def(index);
         match index.kind {
             IndexKind::Primary => {
-                definition.primary_key = names(&index.columns);
+                definition.primary_key = own.columns.into_iter().map(|(name, _)| name).collect();
                 definition.primary_key_name = Some(format!("{}_pkey", partition.name));
             }
             IndexKind::Constraint => definition.unique.push(own),

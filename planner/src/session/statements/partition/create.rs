@@ -5,7 +5,7 @@ use crate::catalog::bind::{Target, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
 use crate::session::Session;
-use crate::session::statements::{check_constraints, qualify};
+use crate::session::statements::{check_constraints, qualify, storage_parameters};
 use datafusion::arrow::datatypes::Schema;
 use datafusion::sql::sqlparser::ast::{self, ColumnOption, CreateTable, ForValues, ObjectName, TableConstraint};
 use std::sync::Arc;
@@ -44,6 +44,8 @@ pub(crate) async fn create(
     let root = root.ok_or_else(|| SqlError::internal("a partition has no table"))?;
     let mut partition = empty(&parent, place, &relation);
     own(session, create, root.definition(), place, &mut partition)?;
+    let given = storage_parameters::declared(&create.table_options)?;
+    (partition.options, _) = storage_parameters::of_table(&given, create.partition_by.is_some())?;
     if let Some(clause) = &create.partition_by {
         partition.partitioning = Some(super::partitioning(&binder, clause, &root.definition().schema)?);
         check_keys(root.definition(), &partition)?;
@@ -68,6 +70,7 @@ pub(super) fn empty(parent: &Parent, place: &Target, of: &Relation) -> Partition
         partitioning: None,
         checks: Vec::new(),
         not_null: Vec::new(),
+        options: Vec::new(),
         columns: of.as_partition().map_or_else(Vec::new, |own| own.columns.clone()),
         schema: Arc::new(Schema::empty()),
     }

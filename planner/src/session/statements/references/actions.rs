@@ -143,6 +143,7 @@ async fn act(
         table: child,
         keys: gone.clone(),
         are_gone: true,
+        at_once: action == ReferentialAction::SetDefault,
     };
     let transaction = session.transaction()?;
     match action {
@@ -286,6 +287,13 @@ fn statement(
         ReferentialAction::SetDefault => format!("{column} = DEFAULT"),
         _ => format!("{column} = {}", new(at)),
     };
-    let set = listed(&set, ", ");
+    let some = &constraint.key.on_delete_columns;
+    let set = match is_update || some.is_empty() {
+        true => listed(&set, ", "),
+        false => {
+            let names = some.iter().map(|at| quote::name(&definition.columns[*at].name));
+            names.map(|name| set(0, &name)).collect::<Vec<_>>().join(", ")
+        }
+    };
     format!("UPDATE {table} AS referencing SET {set}{} WHERE {equal}", from("FROM"))
 }

@@ -5,12 +5,10 @@ use super::keys::{self, Form};
 use super::settle::Violation;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::from_arrow;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::compute::{cast, concat};
 use std::sync::Arc;
 use tenon_storage::Subject;
-use tenon_storage::datetime::shown;
-use tenon_storage::numeric::Numeric;
 use tenon_storage::{
     DatabaseState, ForeignKey, Index, MemoryBudget, PendingKeys, SEGMENT_ROWS_MAX, Segment, TableDefinition,
     TableVersion, Transaction,
@@ -101,8 +99,7 @@ impl Constraint {
     fn asked(&self, keys: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
         let (valid, mixed) = keys::valid(&keys);
         if self.key.match_full && !mixed.is_empty() {
-            let detail = "MATCH FULL does not allow mixing of null and nonnull key values.";
-            return Err(self.missing().detail(detail));
+            return Err(self.mixed());
         }
         match keys.first().is_some_and(|first| first.len() == valid.len()) {
             true => Ok(keys),
@@ -219,6 +216,16 @@ impl Constraint {
         SqlError::new(state::FOREIGN_KEY_VIOLATION, message).about(self.subject())
     }
 
+    /// Whether rows of the referencing table have keys that mix NULLs and others, which MATCH FULL does not take.
+    pub(super) fn has_mixed(&self, keys: &[ArrayRef]) -> Result<bool> {
+        Ok(self.key.match_full && keys::has_any(&self.child, &self.key.columns, &self.forms, keys)?)
+    }
+
+    pub(super) fn mixed(&self) -> SqlError {
+        let detail = "MATCH FULL does not allow mixing of null and nonnull key values.";
+        self.missing().detail(detail)
+    }
+
     fn subject(&self) -> Subject {
         let child = self.child.definition();
         Subject::table(&child.schema_name, &child.name).constraint(&self.key.name)
@@ -240,7 +247,7 @@ impl Constraint {
             }
         };
         let names: Vec<&str> = columns.iter().map(|column| of.columns[*column].name.as_str()).collect();
-        let values: Vec<String> = keys.iter().map(|keys| display(keys, row)).collect();
+        let values: Vec<String> = keys.iter().map(|keys| keys::display(keys, row)).collect();
         let rest = match is_gone {
             false => format!("is not present in table \"{}\".", self.parent.name()),
             true => format!("is still referenced from table \"{}\".", self.child.name()),
@@ -264,13 +271,6 @@ fn told(table: &TableVersion, columns: &[usize], keys: &[ArrayRef]) -> Result<Op
         });
     }
     Ok(Some(told))
-}
-
-fn display(values: &ArrayRef, row: usize) -> String {
-    match values.as_binary_opt::<i64>() {
-        Some(numerics) => Numeric::from_bytes(numerics.value(row)).to_string(),
-        None => shown(values, row),
-    }
 }
 
 /// Looks up what rows that were just written reference. Keys that are missing may come yet: they are pending.
@@ -348,18 +348,27 @@ fn changed(constraint: &Constraint, keys: Vec<ArrayRef>, replaced: &Replaced) ->
 }
 
 fn check(transaction: &mut Transaction, constraint: &Constraint, keys: Vec<ArrayRef>) -> Result<()> {
-    let keys = constraint.asked(keys)?;
+    let (valid, mixed) = keys::valid(&keys);
+    let pending = |keys: Vec<ArrayRef>| PendingKeys {
+        constraint: constraint.key.oid,
+        table: constraint.child.oid(),
+        keys,
+        are_gone: false,
+        at_once: false,
+    };
+    if constraint.key.match_full && !mixed.is_empty() {
+        transaction.add_pending(pending(keys::pick(&keys, &mixed)?));
+    }
+    let keys = match keys.first().is_some_and(|first| first.len() == valid.len()) {
+        true => keys,
+        false => keys::pick(&keys, &valid)?,
+    };
     if keys.first().is_none_or(|keys| keys.is_empty()) {
         return Ok(());
     }
     let missing = constraint.missing_keys(Some(&mut *transaction), keys)?;
     if missing.first().is_some_and(|keys| !keys.is_empty()) {
-        transaction.add_pending(PendingKeys {
-            constraint: constraint.key.oid,
-            table: constraint.child.oid(),
-            keys: missing,
-            are_gone: false,
-        });
+        transaction.add_pending(pending(missing));
     }
     Ok(())
 }

@@ -3,8 +3,10 @@
 use super::super::check_constraints;
 use super::check::validate;
 use super::keys::form;
+use super::referenced::{immediate, positions, primary_key, referenced, unique_index};
 use crate::catalog::bind::{Target, fold, undefined};
 use crate::pg::error::{Result, SqlError, state};
+use crate::pg::tokens::clauses::{ON_DELETE_SET, ON_UPDATE_SET};
 use crate::session::Session;
 use crate::session::run;
 use datafusion::sql::sqlparser::ast::{
@@ -12,8 +14,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::sync::Arc;
 use tenon_storage::{
-    DatabaseState, Deferral, FOREIGN_KEY_COLUMNS_MAX, ForeignKey, Generated, Index, IndexKind, ReferentialAction,
-    Relation, SqlType, TableDefinition, TableVersion, default_name, privilege,
+    DatabaseState, ForeignKey, Generated, ReferentialAction, Relation, SqlType, TableDefinition, TableVersion,
+    default_name,
 };
 
 fn table(session: &Session, place: &Target) -> Result<Arc<TableVersion>> {
@@ -177,12 +179,14 @@ fn resolve(
         kind => kind == Some(ConstraintReferenceMatchKind::Full),
     };
     let (deferrable, initially_deferred) = deferral(declared.characteristics.as_ref())?;
-    let parent = referenced(session, child, declared)?;
+    let (referred, set) = referred(declared)?;
+    let parent = referenced(session, child, declared, referred)?;
     let (own, other) = (child.definition(), parent.definition());
     let columns = positions(own, &declared.columns)?;
-    let (index, referenced) = match declared.referred_columns.is_empty() {
+    let on_delete_columns = set_columns(own, &columns, set)?;
+    let (index, referenced) = match referred.is_empty() {
         true => primary_key(other)?,
-        false => unique_index(other, &declared.referred_columns)?,
+        false => unique_index(other, referred)?,
     };
     immediate(other, index)?;
     let (on_update, on_delete) = (action(declared.on_update), action(declared.on_delete));
@@ -204,6 +208,7 @@ fn resolve(
         places: places.ok_or_else(|| SqlError::internal("an index lacks a column of a key"))?,
         on_update,
         on_delete,
+        on_delete_columns,
         match_full,
         deferrable,
         initially_deferred,
@@ -211,6 +216,41 @@ fn resolve(
         unchecked: false,
         unfollowed: false,
     })
+}
+
+/// The columns that are referenced, and those that ON DELETE sets (`tokens::clauses`).
+fn referred(declared: &ForeignKeyConstraint) -> Result<(&[Ident], &[Ident])> {
+    let all = declared.referred_columns.as_slice();
+    if all.iter().any(|name| name.value == ON_UPDATE_SET) {
+        let action = match declared.on_update {
+            Some(ast::ReferentialAction::SetDefault) => "SET DEFAULT",
+            _ => "SET NULL",
+        };
+        let message = format!("a column list with {action} is only supported for ON DELETE actions");
+        return Err(SqlError::unsupported_as(&message));
+    }
+    Ok(match all.iter().position(|name| name.value == ON_DELETE_SET) {
+        Some(at) => (&all[..at], &all[at + 1..]),
+        None => (all, &[]),
+    })
+}
+
+/// Positions of the columns that ON DELETE sets, each once.
+fn set_columns(definition: &TableDefinition, key: &[usize], names: &[Ident]) -> Result<Vec<usize>> {
+    let mut set = Vec::new();
+    for (at, name) in positions(definition, names)?.into_iter().zip(names) {
+        if !key.contains(&at) {
+            let message = format!(
+                "column \"{}\" referenced in ON DELETE SET action must be part of foreign key",
+                fold(name)
+            );
+            return Err(SqlError::new(state::INVALID_COLUMN_REFERENCE, message));
+        }
+        if !set.contains(&at) {
+            set.push(at);
+        }
+    }
+    Ok(set)
 }
 
 /// DEFERRABLE and INITIALLY DEFERRED.
@@ -230,101 +270,6 @@ pub(in crate::session::statements) fn deferral(given: Option<&ConstraintCharacte
         return Err(SqlError::new(state::SYNTAX_ERROR, message));
     }
     Ok((given.deferrable.unwrap_or(deferred), deferred))
-}
-
-/// The referenced table.
-fn referenced(session: &Session, child: &TableVersion, declared: &ForeignKeyConstraint) -> Result<Arc<TableVersion>> {
-    let binder = session.binder();
-    let relation = binder.names().relation(&declared.foreign_table)?;
-    let parent = match relation {
-        Relation::Table(table) if table.definition().query.is_none() => table.clone(),
-        Relation::Partition(_) => return Err(SqlError::unsupported("a foreign key that references a partition")),
-        other => {
-            let message = format!("referenced relation \"{}\" is not a table", other.name());
-            return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message));
-        }
-    };
-    let definition = parent.definition();
-    let named: Vec<String> = match declared.referred_columns.is_empty() {
-        false => declared.referred_columns.iter().map(fold).collect(),
-        true => {
-            let key = definition.all_indexes().find(|index| index.kind == IndexKind::Primary);
-            let columns = key.into_iter().flat_map(|key| &key.columns);
-            columns.map(|at| definition.columns[*at].name.clone()).collect()
-        }
-    };
-    let named = named.iter().map(String::as_str);
-    binder.rights().check_columns(relation, privilege::REFERENCES, named)?;
-    let is_temporary = |table: &TableVersion| table.definition().schema_name.starts_with("pg_temp_");
-    let kind = match (is_temporary(child), is_temporary(&parent)) {
-        (false, true) => "permanent",
-        (true, false) => "temporary",
-        _ => return Ok(parent),
-    };
-    let message = format!("constraints on {kind} tables may reference only {kind} tables");
-    Err(SqlError::new(state::INVALID_TABLE_DEFINITION, message))
-}
-
-fn positions(definition: &TableDefinition, names: &[Ident]) -> Result<Vec<usize>> {
-    if names.len() > FOREIGN_KEY_COLUMNS_MAX {
-        let message = format!("cannot have more than {FOREIGN_KEY_COLUMNS_MAX} keys in a foreign key");
-        return Err(SqlError::new(state::TOO_MANY_COLUMNS, message));
-    }
-    let position = |name: &Ident| {
-        let name = fold(name);
-        definition.column_index(&name).ok_or_else(|| {
-            let message = format!("column \"{name}\" referenced in foreign key constraint does not exist");
-            SqlError::new(state::UNDEFINED_COLUMN, message)
-        })
-    };
-    names.iter().map(position).collect()
-}
-
-fn primary_key(definition: &TableDefinition) -> Result<(&Index, Vec<usize>)> {
-    match &definition.primary_key {
-        Some(key) => Ok((key, key.columns.clone())),
-        None => {
-            let message = format!("there is no primary key for referenced table \"{}\"", definition.name);
-            Err(SqlError::new(state::UNDEFINED_OBJECT, message))
-        }
-    }
-}
-
-/// Refuses an index in which a key may stand twice for a while.
-fn immediate(definition: &TableDefinition, index: &Index) -> Result<()> {
-    if index.deferral == Deferral::Never {
-        return Ok(());
-    }
-    let message = format!(
-        "cannot use a deferrable unique constraint for referenced table \"{}\"",
-        definition.name
-    );
-    Err(SqlError::new(state::OBJECT_NOT_IN_PREREQUISITE_STATE, message))
-}
-
-/// The index that makes the listed columns unique, in whatever order.
-fn unique_index<'a>(definition: &'a TableDefinition, names: &[Ident]) -> Result<(&'a Index, Vec<usize>)> {
-    let columns = positions(definition, names)?;
-    let twice = (1..columns.len()).any(|at| columns[..at].contains(&columns[at]));
-    if twice {
-        let message = "foreign key referenced-columns list must not contain duplicates";
-        return Err(SqlError::new(state::INVALID_FOREIGN_KEY, message));
-    }
-    let same = |index: &&Index| {
-        index.is_unique()
-            && index.columns.len() == columns.len()
-            && columns.iter().all(|column| index.columns.contains(column))
-    };
-    match definition.all_indexes().find(same) {
-        Some(index) => Ok((index, columns)),
-        None => {
-            let message = format!(
-                "there is no unique constraint matching given keys for referenced table \"{}\"",
-                definition.name
-            );
-            Err(SqlError::new(state::INVALID_FOREIGN_KEY, message))
-        }
-    }
 }
 
 /// A computed column takes no other value.

@@ -59,7 +59,10 @@ pub(in crate::session::statements) fn release_column(
     let mut found = state.references_to(table.oid());
     found.retain(|(own, key)| {
         let columns = key.referenced_columns(definition).unwrap_or_default();
-        columns.contains(&at) && !(own.oid() == table.oid() && key.columns.contains(&at))
+        // An index goes with a column that it includes.
+        let index = key.index_of(definition);
+        let needs = columns.contains(&at) || index.is_some_and(|index| index.include.contains(&at));
+        needs && !(own.oid() == table.oid() && key.columns.contains(&at))
     });
     let what = format!("column {column} of table {}", definition.name);
     release(session, &found, &what, &what, cascade)

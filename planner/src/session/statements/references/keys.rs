@@ -1,5 +1,6 @@
 //! Keys of two tables, compared as the `=` of the constraint's types compares them.
 
+use super::scan::Scan;
 use crate::pg::error::{Result, SqlError};
 use crate::pg::errors::{from_arrow, from_datafusion};
 use crate::pg::semantics::resolve::is_text;
@@ -9,16 +10,15 @@ use datafusion::arrow::array::{
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::compute::{cast, interleave, take};
 use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type, TimeUnit};
-use datafusion::arrow::row::{Row, RowConverter, Rows, SortField};
+use datafusion::arrow::row::{Row, RowConverter, SortField};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tenon_executor::index::{IndexData, is_worth_lookups};
+use tenon_storage::datetime::shown;
 use tenon_storage::numeric::column::{Values, collect};
-use tenon_storage::numeric::compare_key;
-use tenon_storage::{ColumnStatistics, EnumType, Index, MemoryBudget, Segment, SqlType, TableVersion};
+use tenon_storage::numeric::{Numeric, compare_key};
+use tenon_storage::{ColumnStatistics, EnumType, Index, MemoryBudget, SqlType, TableVersion};
 
-/// Rows of a table that are compared at a time.
-const BLOCK_ROWS: usize = 1 << 13;
 /// What looking a key up costs, in rows read one after the other.
 const LOOKUP_COST: usize = 32;
 
@@ -121,7 +121,7 @@ fn plain(array: &ArrayRef) -> ArrayRef {
     }
 }
 
-fn all_comparable(columns: &[ArrayRef], forms: &[Form]) -> Result<Vec<ArrayRef>> {
+pub(super) fn all_comparable(columns: &[ArrayRef], forms: &[Form]) -> Result<Vec<ArrayRef>> {
     let pairs = columns.iter().zip(forms);
     pairs.map(|(column, form)| comparable(column, *form)).collect()
 }
@@ -217,6 +217,24 @@ pub(super) fn find(
     keys: &[ArrayRef],
     budget: &Arc<MemoryBudget>,
 ) -> Result<Found> {
+    find_in(table, columns, forms, keys, Some(budget))
+}
+
+/// Whether a table has one of these keys, in which a NULL is as another.
+pub(super) fn has_any(table: &TableVersion, columns: &[usize], forms: &[Form], keys: &[ArrayRef]) -> Result<bool> {
+    // No index finds a NULL.
+    let found = find_in(table, columns, forms, keys, None)?;
+    Ok(!found.distinct.is_empty())
+}
+
+/// By an index where a budget is given.
+fn find_in(
+    table: &TableVersion,
+    columns: &[usize],
+    forms: &[Form],
+    keys: &[ArrayRef],
+    budget: Option<&Arc<MemoryBudget>>,
+) -> Result<Found> {
     let keys: Vec<ArrayRef> = keys
         .iter()
         .zip(columns)
@@ -236,7 +254,11 @@ pub(super) fn find(
         number_of.push(number);
     }
     let mut is_there = vec![false; first.len()];
-    if !first.is_empty() && !look_up(table, columns, forms, &keys, &first, &mut is_there, budget)? {
+    let looked_up = match budget {
+        Some(budget) if !first.is_empty() => look_up(table, columns, forms, &keys, &first, &mut is_there, budget)?,
+        _ => false,
+    };
+    if !first.is_empty() && !looked_up {
         let mut scan = Scan {
             columns,
             forms,
@@ -321,59 +343,9 @@ fn look_up(
     Ok(true)
 }
 
-/// `find` by reading the table.
-struct Scan<'a> {
-    columns: &'a [usize],
-    forms: &'a [Form],
-    converter: &'a RowConverter,
-    numbers: &'a HashMap<Row<'a>, u32>,
-    /// Keys that were not met yet.
-    left: usize,
-}
-
-impl Scan<'_> {
-    /// Whether the least and greatest values of the columns do not exclude the keys.
-    fn may_have(&self, segment: &Segment, ranges: &[ColumnStatistics]) -> bool {
-        self.columns
-            .iter()
-            .zip(self.forms)
-            .zip(ranges)
-            .all(|((column, form), range)| {
-                let own = segment.statistics(*column);
-                match (&own.min, &own.max, &range.min, &range.max) {
-                    (Some(own_min), Some(own_max), Some(min), Some(max))
-                        if matches!(form, Form::Same | Form::Integers) =>
-                    {
-                        own_min <= max && min <= own_max
-                    }
-                    _ => true,
-                }
-            })
-    }
-
-    fn read(&mut self, segment: &Segment, is_there: &mut [bool]) -> Result<()> {
-        for offset in (0..segment.rows()).step_by(BLOCK_ROWS) {
-            let rows = BLOCK_ROWS.min(segment.rows() - offset);
-            let columns = self
-                .columns
-                .iter()
-                .map(|column| segment.column_slice(*column, offset, rows));
-            let columns = all_comparable(&columns.collect::<Vec<_>>(), self.forms)?;
-            let converted: Rows = self
-                .converter
-                .convert_columns(&columns)
-                .map_err(|error| from_arrow(&error))?;
-            for row in converted.iter() {
-                if let Some(number) = self.numbers.get(&row)
-                    && !std::mem::replace(&mut is_there[*number as usize], true)
-                {
-                    self.left -= 1;
-                }
-            }
-            if self.left == 0 {
-                return Ok(());
-            }
-        }
-        Ok(())
+pub(super) fn display(values: &ArrayRef, row: usize) -> String {
+    match values.as_binary_opt::<i64>() {
+        Some(numerics) => Numeric::from_bytes(numerics.value(row)).to_string(),
+        None => shown(values, row),
     }
 }

@@ -12,6 +12,8 @@ mod check;
 mod declare;
 mod dependents;
 mod keys;
+mod referenced;
+mod scan;
 mod settle;
 
 pub(super) use actions::follow;

@@ -1,6 +1,7 @@
 //! What becomes of keys that are pending: at a statement's end, or the transaction's.
 
 use super::check::Constraint;
+use super::keys;
 use crate::pg::error::{Result, SqlError};
 use crate::session::Session;
 use crate::session::statements::claims;
@@ -54,7 +55,12 @@ pub(super) fn violation(transaction: &mut Transaction, end: End) -> Result<Optio
             continue;
         };
         let constraint = Constraint::of(&state, child, key, &budget)?;
-        let missing = constraint.missing_keys(Some(&mut *transaction), pending.keys.clone())?;
+        let (valid, mixed) = keys::valid(&pending.keys);
+        if !mixed.is_empty() && constraint.has_mixed(&keys::pick(&pending.keys, &mixed)?)? {
+            return Err(constraint.mixed());
+        }
+        let asked = keys::pick(&pending.keys, &valid)?;
+        let missing = constraint.missing_keys(Some(&mut *transaction), asked)?;
         if missing.first().is_none_or(|keys| keys.is_empty()) {
             continue;
         }

@@ -1,14 +1,20 @@
 //! Sequences. Their counters stand outside of transactions: a value taken stays taken when its statement is rolled back.
 
+mod log;
+mod standing;
+
+pub(crate) use log::{CounterId, SequenceLog, SequencesWritten};
+pub use standing::Counter;
+pub(super) use standing::Succession;
+
 use crate::error::{ErrorKind, Result, StorageError};
-use crate::store::{Position, Store};
 use crate::types::SqlType;
 use arrow::datatypes::{Schema, SchemaRef};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use standing::{Heir, OPEN, Standing};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Values that PostgreSQL writes to its log ahead of their use: `log_cnt` counts those that are left.
 const LOGGED_AHEAD: i64 = 32;
@@ -46,106 +52,6 @@ pub struct SequenceOwner {
     pub identity: bool,
 }
 
-/// Where a sequence stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counter {
-    pub last_value: i64,
-    pub log_count: i64,
-    /// False: `last_value` is the next to be given.
-    pub is_called: bool,
-    /// A store knows values up to this one as given; None: it knows of those that the sequence was written with.
-    pub(crate) covered: Option<i64>,
-    /// Which of the sequence's counters it is: 0 until the process restarts the sequence.
-    pub(crate) generation: u64,
-}
-
-/// A counter of a sequence: the sequence's oid, and the counter's generation.
-pub(crate) type CounterId = (u32, u64);
-
-/// What a store has to write of sequences: for each counter that gave values which it does not know, the value from which the
-/// sequence goes on, and whether that one is taken.
-///
-/// Locks are taken in the order `written`, a sequence's counter, `pending`.
-#[derive(Debug, Default)]
-pub(crate) struct SequenceLog {
-    pending: Mutex<BTreeMap<CounterId, (i64, bool)>>,
-    written: Mutex<SequencesWritten>,
-    /// How many values were ever pending.
-    noted: AtomicU64,
-    /// How many of them are durable: who finds its own among them waits for nobody.
-    settled: AtomicU64,
-    generations: AtomicU64,
-    store: OnceLock<Weak<Store>>,
-}
-
-/// What a store's log says of sequences.
-#[derive(Debug, Default)]
-pub(crate) struct SequencesWritten {
-    /// Up to where the log must be durable for that.
-    pub position: Option<Position>,
-    /// The generation of the committed counter where a transaction restarted the sequence.
-    restarted: BTreeMap<u32, u64>,
-}
-
-impl SequencesWritten {
-    /// Whether a sequence goes on by this counter after a crash: not by one whose RESTART is not committed, nor by the one that a
-    /// RESTART replaced.
-    pub(crate) fn is_committed(&self, (oid, generation): CounterId) -> bool {
-        self.restarted.get(&oid).copied().unwrap_or_default() == generation
-    }
-
-    /// A commit was written that has this counter.
-    pub(crate) fn commit(&mut self, (oid, generation): CounterId) {
-        match generation {
-            0 => self.restarted.remove(&oid),
-            generation => self.restarted.insert(oid, generation),
-        };
-    }
-
-    pub(crate) fn forget(&mut self, oid: u32) {
-        self.restarted.remove(&oid);
-    }
-}
-
-impl SequenceLog {
-    fn note(&self, id: CounterId, value: i64, is_called: bool) {
-        let mut pending = self.pending.lock();
-        pending.insert(id, (value, is_called));
-        self.noted.fetch_add(1, Ordering::Release);
-    }
-
-    /// How many values were pending until now where some of them may not be durable.
-    pub(crate) fn unsettled(&self) -> Option<u64> {
-        let noted = self.noted.load(Ordering::Acquire);
-        (self.settled.load(Ordering::Acquire) < noted).then_some(noted)
-    }
-
-    /// The first `noted` values that were pending are durable.
-    pub(crate) fn settle(&self, noted: u64) {
-        self.settled.fetch_max(noted, Ordering::Release);
-    }
-
-    /// What is to be written.
-    pub(crate) fn pending(&self) -> BTreeMap<CounterId, (i64, bool)> {
-        self.pending.lock().clone()
-    }
-
-    /// These were written: what was noted of the same counters meanwhile is still to be.
-    pub(crate) fn remove(&self, values: &BTreeMap<CounterId, (i64, bool)>) {
-        self.pending.lock().retain(|id, value| values.get(id) != Some(value));
-    }
-
-    /// Held from where one reads how far sequences are to where that is written: of two records of a sequence the later one
-    /// has the later value.
-    pub(crate) fn writing(&self) -> MutexGuard<'_, SequencesWritten> {
-        self.written.lock()
-    }
-
-    pub(crate) fn belongs_to(&self, store: &Arc<Store>) {
-        let _ = self.store.set(Arc::downgrade(store));
-    }
-}
-
 #[derive(Clone, Debug)]
 pub struct Sequence {
     pub oid: u32,
@@ -153,8 +59,8 @@ pub struct Sequence {
     pub name: String,
     pub def: SequenceDef,
     pub owner: Option<SequenceOwner>,
-    /// Shared with the versions of the sequence before and after, unless ALTER SEQUENCE restarted it.
-    pub(super) counter: Arc<Mutex<Counter>>,
+    /// Shared with the versions of the sequence before and after, unless ALTER SEQUENCE changed what it counts.
+    pub(super) counter: Arc<Mutex<Standing>>,
     /// Where the database has a store.
     pub(super) log: Option<Arc<SequenceLog>>,
     /// The columns that `SELECT * FROM sequence` shows.
@@ -172,13 +78,13 @@ impl Sequence {
             oid,
             schema_name: schema.into(),
             name: name.into(),
-            counter: Arc::new(Mutex::new(Counter {
+            counter: Standing::shared(Counter {
                 last_value: def.start,
                 log_count: 0,
                 is_called: false,
                 covered: None,
                 generation: 0,
-            })),
+            }),
             log: None,
             def,
             owner,
@@ -199,9 +105,9 @@ impl Sequence {
     /// Where the sequence stands, for who writes that: what a store knew before of values to come, and of a definition that may
     /// have been another, counts no more.
     pub(crate) fn written(&self) -> Counter {
-        let mut counter = self.counter.lock();
-        counter.covered = None;
-        *counter
+        let mut standing = self.counter.lock();
+        standing.counter.covered = None;
+        standing.counter
     }
 
     /// Goes on where an earlier process left it.
@@ -214,48 +120,104 @@ impl Sequence {
             generation: 0,
         };
         Self {
-            counter: Arc::new(Mutex::new(counter)),
+            counter: Standing::shared(counter),
             ..self
         }
     }
 
-    /// The same with a counter of its own, at a value that is the next to be given.
-    pub(super) fn restarted(&self, at: i64) -> Self {
+    /// The same with a counter of its own, which goes on from where the sequence stands or, with `restart`, has that value as the
+    /// next to be given. It takes the place of the one there for good where the transaction, which holds what is given beside
+    /// it, commits.
+    pub(super) fn succeeded(self, restart: Option<i64>) -> (Self, Succession) {
         let generation = |log: &Arc<SequenceLog>| log.generations.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut before = self.counter.lock();
         let counter = Counter {
-            last_value: at,
+            last_value: restart.unwrap_or(before.counter.last_value),
+            // By another definition other values are logged ahead.
             log_count: 0,
-            is_called: false,
+            is_called: restart.is_none() && before.counter.is_called,
             covered: None,
             generation: self.log.as_ref().map_or(0, generation),
         };
-        Self {
-            counter: Arc::new(Mutex::new(counter)),
-            ..self.clone()
-        }
+        let standing = Standing::shared(counter);
+        let end = Arc::new(AtomicU8::new(OPEN));
+        before.heir = Some(Heir {
+            standing: standing.clone(),
+            end: end.clone(),
+            apart: restart.is_some(),
+        });
+        drop(before);
+        let next = Self {
+            counter: standing,
+            ..self
+        };
+        (next, Succession(end))
     }
 
-    /// By another definition other values are logged ahead.
-    pub(super) fn redefined(self) -> Self {
-        self.counter.lock().log_count = 0;
-        self
+    /// Whether both count by the same counter: values taken from one of them ahead are no other's.
+    pub fn counts_with(&self, other: &Sequence) -> bool {
+        Arc::ptr_eq(&self.counter, &other.counter)
     }
 
     pub fn counter(&self) -> Counter {
-        *self.counter.lock()
+        let mut current = self.counter.clone();
+        loop {
+            let mut standing = current.lock();
+            let Some((heir, true)) = standing.heir() else {
+                return standing.counter;
+            };
+            drop(standing);
+            current = heir;
+        }
+    }
+
+    /// Changes the counter by which the sequence goes on. One that a transaction which has not committed has put in its place
+    /// changes with it: neither it nor others give values then that the other has given.
+    fn change<T>(
+        &self,
+        standing: &Mutex<Standing>,
+        change: &mut dyn FnMut(&mut Counter) -> Result<T>,
+    ) -> Result<(T, Counter)> {
+        let mut own = standing.lock();
+        let Some((heir, is_kept)) = own.heir() else {
+            let done = change(&mut own.counter)?;
+            return Ok((done, own.counter));
+        };
+        let (done, stands) = self.change(&heir, change)?;
+        if !is_kept {
+            let counter = &mut own.counter;
+            (counter.last_value, counter.is_called) = (stands.last_value, stands.is_called);
+            (counter.log_count, counter.covered) = (0, None);
+            if let Some(log) = &self.log {
+                log.note((self.oid, counter.generation), counter.last_value, counter.is_called);
+            }
+        }
+        Ok((done, stands))
     }
 
     /// The next value, which nobody else gets.
     pub fn next(&self) -> Result<i64> {
-        let mut counter = self.counter.lock();
-        let value = if counter.is_called {
-            self.after(counter.last_value)?
-        } else {
-            counter.last_value
+        self.take(1).map(|(first, _)| first)
+    }
+
+    /// Values that nobody else gets, the first and the last: so many, or those up to the limit where the sequence ends, or goes
+    /// round, before.
+    pub fn take(&self, count: i64) -> Result<(i64, i64)> {
+        let mut taken = |counter: &mut Counter| self.take_of(counter, count);
+        self.change(&self.counter, &mut taken).map(|(taken, _)| taken)
+    }
+
+    fn take_of(&self, counter: &mut Counter, count: i64) -> Result<(i64, i64)> {
+        let first = match counter.is_called {
+            true => self.after(counter.last_value)?,
+            false => counter.last_value,
         };
-        counter.log_count = match (counter.is_called, counter.log_count) {
-            (true, left @ 1..) => left - 1,
-            _ => self.left_after(value).min(LOGGED_AHEAD),
+        let more = (count - 1).min(self.values_after(first)).max(0);
+        let value = first.saturating_add(self.def.increment.saturating_mul(more));
+        counter.log_count = match counter.is_called && counter.log_count >= count {
+            true => counter.log_count - (more + 1),
+            // What comes behind the limit, where the sequence goes round, is not logged before.
+            false => self.values_after(value).min(LOGGED_AHEAD),
         };
         if let Some(log) = &self.log {
             let before = counter.last_value;
@@ -272,7 +234,7 @@ impl Sequence {
         }
         counter.is_called = true;
         counter.last_value = value;
-        Ok(value)
+        Ok((first, value))
     }
 
     fn after(&self, value: i64) -> Result<i64> {
@@ -295,13 +257,10 @@ impl Sequence {
     }
 
     /// How many values there are before the limit.
-    fn left_after(&self, value: i64) -> i64 {
+    fn values_after(&self, value: i64) -> i64 {
         let SequenceDef {
             increment, min, max, ..
         } = self.def;
-        if self.def.cycle {
-            return LOGGED_AHEAD;
-        }
         let limit = if increment > 0 { max } else { min };
         let left = (i128::from(limit) - i128::from(value)) / i128::from(increment);
         i64::try_from(left).unwrap_or(i64::MAX)
@@ -317,18 +276,20 @@ impl Sequence {
             );
             return Err(StorageError::new(ErrorKind::NumericOutOfRange, message));
         }
-        let mut counter = self.counter.lock();
-        *counter = Counter {
-            last_value: value,
-            log_count: 0,
-            is_called,
-            covered: None,
-            generation: counter.generation,
+        let mut set = |counter: &mut Counter| {
+            *counter = Counter {
+                last_value: value,
+                log_count: 0,
+                is_called,
+                covered: None,
+                generation: counter.generation,
+            };
+            if let Some(log) = &self.log {
+                log.note((self.oid, counter.generation), value, is_called);
+            }
+            Ok(())
         };
-        if let Some(log) = &self.log {
-            log.note((self.oid, counter.generation), value, is_called);
-        }
-        Ok(())
+        self.change(&self.counter, &mut set).map(drop)
     }
 }
 
@@ -357,6 +318,60 @@ mod tests {
         let down = sequence(-1, i64::MIN, i64::MIN, false);
         assert_eq!(down.next().unwrap(), i64::MIN);
         assert_eq!(down.next().unwrap_err().sqlstate(), "2200H");
+    }
+
+    #[test]
+    fn goes_on_as_it_was_without_a_commit() {
+        let own = sequence(1, 1, 1000, false);
+        assert_eq!(own.next().unwrap(), 1);
+        let def = SequenceDef {
+            increment: 10,
+            ..own.def.clone()
+        };
+        let changed = |own: &Sequence| {
+            let next = Sequence {
+                def: def.clone(),
+                ..own.clone()
+            };
+            next.succeeded(None)
+        };
+        let (next, succession) = changed(&own);
+        assert_eq!((next.next().unwrap(), next.next().unwrap()), (11, 21));
+        next.set(100, true).unwrap();
+        drop(succession);
+        assert_eq!(own.next().unwrap(), 2);
+        // What others take meanwhile is no value of the new one, and it stays taken.
+        let (next, succession) = changed(&own);
+        assert_eq!(
+            (next.next().unwrap(), own.next().unwrap(), next.next().unwrap()),
+            (12, 13, 23)
+        );
+        drop(succession);
+        assert_eq!(own.next().unwrap(), 14);
+        let (next, succession) = changed(&own);
+        succession.keep();
+        drop(succession);
+        assert_eq!(
+            (next.next().unwrap(), own.next().unwrap(), next.next().unwrap()),
+            (24, 25, 35)
+        );
+        assert_eq!(own.counter().last_value, 35);
+        let (next, succession) = next.succeeded(Some(5));
+        assert_eq!((own.next().unwrap(), next.next().unwrap()), (36, 5));
+        drop(succession);
+        assert_eq!(own.next().unwrap(), 37);
+    }
+
+    #[test]
+    fn takes_several_up_to_its_limit() {
+        let around = sequence(2, 1, 8, true);
+        assert_eq!(around.take(3).unwrap(), (1, 5));
+        assert_eq!(around.take(3).unwrap(), (7, 7));
+        assert_eq!(around.take(3).unwrap(), (1, 5));
+        let down = sequence(-2, 1, 8, false);
+        assert_eq!(down.take(3).unwrap(), (8, 4));
+        assert_eq!(down.take(3).unwrap(), (2, 2));
+        assert!(down.take(3).is_err());
     }
 
     #[test]
