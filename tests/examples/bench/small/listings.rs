@@ -13,6 +13,8 @@ const ROWS: usize = 300_000;
 pub struct Case {
     pub name: &'static str,
     script: &'static str,
+    /// pgbench's.
+    mode: &'static str,
     asked: &'static str,
     answer: &'static str,
 }
@@ -22,6 +24,7 @@ pub fn cases() -> Vec<Case> {
     let case = |name, script, asked, answer| Case {
         name,
         script,
+        mode: "prepared",
         asked,
         answer,
     };
@@ -56,6 +59,30 @@ pub fn cases() -> Vec<Case> {
             "SELECT name FROM posts JOIN people ON people.id = person WHERE posts.id = 2777",
             "person 777",
         ),
+        Case {
+            mode: "simple",
+            ..case(
+                "GROUP BY of a hundred rows, simple",
+                "\\set n random(1, 299900)\n\\set m :n + 99\nSELECT person % 10 AS p, count(*), max(note) FROM posts WHERE id BETWEEN :n AND :m GROUP BY p ORDER BY p;\n",
+                "SELECT count(*), sum(c) FROM (SELECT person % 10 AS p, count(*) AS c FROM posts WHERE id BETWEEN 500 AND 599 GROUP BY p) q",
+                "10|100",
+            )
+        },
+        Case {
+            mode: "simple",
+            ..case(
+                "IN of ten, functions of texts, simple",
+                "\\set n random(1, 29990)\nSELECT id, upper(note) || '!', length(note) FROM posts WHERE id IN (:n, 1:n, 2:n, 3, 4, 5, 6, 7, 8, 9) AND note LIKE 'Note%';\n",
+                "SELECT sum(length(upper(note) || '!')) FROM posts WHERE id IN (10, 110, 210, 3, 4, 5, 6, 7, 8, 9) AND note LIKE 'Note%'",
+                "75",
+            )
+        },
+        case(
+            "two ranges by OR",
+            "\\set n random(1, 290000)\nSELECT count(person) FROM posts WHERE at BETWEEN :n AND :n + 5 OR at BETWEEN :n + 1000 AND :n + 1005;\n",
+            "SELECT count(person) FROM posts WHERE at BETWEEN 5000 AND 5005 OR at BETWEEN 6000 AND 6005",
+            "12",
+        ),
     ]
 }
 
@@ -80,5 +107,5 @@ pub fn rate(server: &str, case: &Case, clients: usize, seconds: u64) -> Result<f
     let path = file.path().to_str().context("a path that is no text")?;
     let found = told("psql", &["-XAtq", "-d", server, "-c", case.asked])?;
     ensure!(found.trim() == case.answer, "{}: {found}", case.name);
-    Ok(pgbench::script(server, (path, "prepared"), clients, seconds)?.0)
+    Ok(pgbench::script(server, (path, case.mode), clients, seconds)?.0)
 }

@@ -1,11 +1,12 @@
 //! `bench small`: how fast many small statements are, and many rows in one answer, beside PostgreSQL 15 on the same cores.
 //!
 //! pgbench's scripts run with several numbers of clients, in its three modes where they read; 10,000 statements go over one
-//! connection one after the other; small writes and queries are those of applications (`writes`, `listings`); a table of (bigint, double precision, text) is fetched whole. After pgbench has written, its
+//! connection one after the other; small writes and queries are those of applications (`writes`, `listings`, `orders`); a table of (bigint, double precision, text) is fetched whole. After pgbench has written, its
 //! tables' sums must agree, and what is fetched is counted and summed up by the client.
 
 mod fetch;
 mod listings;
+mod orders;
 pub mod pgbench;
 pub mod postgres;
 mod trivial;
@@ -64,6 +65,7 @@ pub fn run(postgres: &str, tenon: &str, sizes: &Sizes) -> Result<Vec<Line>> {
         trivial::fill(server)?;
         writes::fill(server)?;
         listings::fill(server)?;
+        orders::fill(server)?;
         fetch::fill(server, sizes.rows)?;
     }
     for mode in ["simple", "extended", "prepared"] {
@@ -82,7 +84,7 @@ pub fn run(postgres: &str, tenon: &str, sizes: &Sizes) -> Result<Vec<Line>> {
             measure(name, &|server| pgbench::write(server, script, clients, sizes.seconds))?;
         }
     }
-    for case in writes::cases() {
+    for case in writes::cases().into_iter().chain(orders::cases()) {
         for clients in [1, 8] {
             let name = format!("{}, {clients} clients", case.name);
             measure(name, &|server| writes::rate(server, &case, clients, sizes.seconds))?;

@@ -14,6 +14,19 @@ pub struct Case {
     pub name: &'static str,
     script: String,
     sum: &'static str,
+    /// pgbench's.
+    mode: &'static str,
+}
+
+impl Case {
+    pub fn new(name: &'static str, script: String, sum: &'static str) -> Self {
+        Self {
+            name,
+            script,
+            sum,
+            mode: "prepared",
+        }
+    }
 }
 
 /// All of them.
@@ -21,7 +34,7 @@ pub fn cases() -> Vec<Case> {
     let counted = "SELECT coalesce(sum(n), 0) FROM counted";
     let key = format!("\\set k random(1, {})\n", 2 * ROWS);
     let there = format!("\\set k random(1, {ROWS})\n");
-    let case = |name, script, sum| Case { name, script, sum };
+    let case = Case::new;
     vec![
         case(
             "UPDATE ... RETURNING",
@@ -47,6 +60,21 @@ pub fn cases() -> Vec<Case> {
             ),
             counted,
         ),
+        Case {
+            mode: "simple",
+            ..case(
+                "INSERT of literals of many types, simple",
+                "\\set v random(1, 1000000000)\nINSERT INTO events (day, at, price, id, kind, seen, note) VALUES ('2024-02-03', \
+                 '2024-02-03 04:05:06'::timestamp, :v.25, '00000000-0000-4000-8000-000000000001', 'login', true, '{\"v\": :v}');\n"
+                    .into(),
+                "SELECT count(*) FROM events",
+            )
+        },
+        case(
+            "UPDATE by a bigint of an int column",
+            format!("{there}UPDATE narrow SET n = n + 1 WHERE k = :k::bigint;\n"),
+            "SELECT sum(n) FROM narrow",
+        ),
     ]
 }
 
@@ -57,6 +85,10 @@ pub fn fill(server: &str) -> Result<()> {
              INSERT INTO counted SELECT g, 'value ' || g, 0 FROM generate_series(1, {ROWS}) AS g;
              CREATE TABLE users (id bigserial PRIMARY KEY, email text NOT NULL, created timestamptz DEFAULT now());
              CREATE UNIQUE INDEX ON users (lower(email));
+             CREATE TABLE narrow (k int PRIMARY KEY, n int NOT NULL);
+             INSERT INTO narrow SELECT g, 0 FROM generate_series(1, {ROWS}) AS g;
+             CREATE TABLE events (n bigserial PRIMARY KEY, day date, at timestamp, price numeric(12,2), id uuid, kind char(8),
+                 seen boolean, note jsonb);
              INSERT INTO users (email) SELECT 'Name' || g FROM generate_series(1, {ROWS}) AS g"
         );
         client.batch_execute(&tables).await?;
@@ -71,7 +103,7 @@ pub fn rate(server: &str, case: &Case, clients: usize, seconds: u64) -> Result<f
     let path = file.path().to_str().context("a path that is no text")?;
     let sum = || -> Result<u64> { Ok(told("psql", &["-XAtq", "-d", server, "-c", case.sum])?.trim().parse()?) };
     let before = sum()?;
-    let (rate, number) = pgbench::script(server, (path, "prepared"), clients, seconds)?;
+    let (rate, number) = pgbench::script(server, (path, case.mode), clients, seconds)?;
     let added = sum()? - before;
     ensure!(added == number, "{}: {added} for {number} transactions", case.name);
     Ok(rate)
