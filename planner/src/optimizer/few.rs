@@ -707,3 +707,11 @@ fn limited(batches: Vec<RecordBatch>, mut skip: usize, fetch: Option<usize>) -> 
     }
     kept
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn functions_are_in_order() {
+        assert!(super::LIGHT_FUNCTIONS.is_sorted());
+    }
+}
