@@ -12,13 +12,14 @@ use datafusion::physical_expr::split_conjunction;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter, build_join_schema};
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
-use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
-use tenon_executor::index::{for_join, is_worth_lookups};
+use datafusion::physical_plan::statistics::StatisticsContext;
+use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr, StatisticsArgs};
+use tenon_executor::index::{for_join, is_worth_lookups, scanned_rows_for};
 use tenon_executor::join::choice::Choice;
 use tenon_executor::join::cost::{IndexInputs, Predicate};
 use tenon_executor::join::expected::choose_index;
 use tenon_executor::join::{IndexJoinExec, IndexJoinSpec, Lookup};
-use tenon_executor::options::JoinOptions;
+use tenon_executor::options::{JoinOperator, JoinOptions};
 use tenon_executor::scan::ScanExec;
 
 use super::parameters::parameter;
@@ -134,6 +135,10 @@ impl Join<'_> {
         if looked_up.is_empty() && index.ranged.is_none() {
             return Ok(None);
         }
+        let is_forced = setting.options.operator != JoinOperator::Auto;
+        if !is_forced && index.ranged.is_none() && finds_more_than_are_read(outer, scan, &index.equal)? {
+            return Ok(None);
+        }
         let of_next = |low: bool| {
             let mut fitting = bounds
                 .iter()
@@ -220,6 +225,22 @@ impl Join<'_> {
         }
         Ok(Some(pairs))
     }
+}
+
+/// Whether looking up the outer rows by these columns finds so many rows, most of which the inner filters take out again, that
+/// reading the whole table costs less.
+fn finds_more_than_are_read(outer: &Plan, scan: &ScanExec, columns: &[usize]) -> Result<bool> {
+    let outer = StatisticsContext::new().compute(outer.as_ref(), &StatisticsArgs::new())?;
+    let (Some(outer), false) = (outer.num_rows.get_value(), scan.given().is_empty()) else {
+        return Ok(false);
+    };
+    let table = scan.table();
+    let distinct: f64 = columns
+        .iter()
+        .map(|column| table.distinct(*column).max(1) as f64)
+        .product();
+    let found = *outer as f64 * (table.rows() as f64 / distinct).max(1.0);
+    Ok(scanned_rows_for(found as usize) as u64 > table.rows())
 }
 
 /// The table's columns that a scan's filters say are equal to values, which each outer row is looked up by, too.
