@@ -1,4 +1,6 @@
 //! RETURNING: expressions over the rows that a statement has written, and over those of its FROM or USING beside them.
+//!
+//! More than 400 lines because the columns that such expressions see are described as they are evaluated.
 
 use super::updatable::{BASE, Through};
 use super::xmax::{self, Xmax};

@@ -5,6 +5,8 @@
 //! UPDATE sets a column to, or adds to one. A string may be of a named type there: `'2024-01-01'::date`, `date '2024-01-01'`. A long
 //! list after IN is one literal. `LIMIT 5`, `5::text`, `ORDER BY 1`, `a[5]` and `numeric(5,2)` all look otherwise. What is not
 //! sure to be read as PostgreSQL's lexer reads it is left alone.
+//!
+//! More than 400 lines because what may stand around a literal and the walk through the text must agree.
 
 /// A literal that was taken out; numbers with their sign.
 #[derive(Clone, Debug, PartialEq)]
