@@ -164,7 +164,7 @@ fn others_stay() {
         "SELECT a::numeric(5,2) FROM t GROUP BY 1 HAVING NULL = 5",
         "SELECT a FROM t WHERE k IN (SELECT b, 5) LIMIT 5 OFFSET 7",
         "SELECT a FROM t WHERE (k, g) IN ((1, 2)) AND a[1] IN (2, 3)",
-        "INSERT INTO t (a) VALUES (5 + 1, f(5), 'a' || 'b', 5::text, ARRAY[1, 2], date '2024-01-01')",
+        "INSERT INTO t (a) VALUES (5 + 1, f(5), 'a' || 'b', 5::text, ARRAY[1, 2], interval '1 day')",
         "INSERT INTO t SELECT 5, 'a' FROM u RETURNING a = 5",
         "UPDATE t SET (a, b) = (1, 2), c = c * 2, d = 5 + 1, e = 2 + e, f = f + '0.5', g = g + 1 - 2",
         "UPDATE t SET a = a[5] + 1 RETURNING a + 1, a = 2",
