@@ -193,9 +193,13 @@ pub async fn of_tables_that_stay() -> Result<()> {
         );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    ensure!(value(&client, options).await? == "{tenon.device=resident}" && says("Device: gpu").await?);
+    let found = value(&client, options).await?;
+    ensure!(
+        found == "{fillfactor=70,tenon.device=resident}" && says("Device: gpu").await?,
+        "{found}"
+    );
     client.batch_execute("ALTER TABLE t RESET (tenon.device)").await?;
-    ensure!(rows(&client, options).await? == [[None]]);
+    ensure!(value(&client, options).await? == "{fillfactor=70}");
     for (change, code) in [
         ("SET (tenon.device = 'sometimes')", "22023"),
         ("SET (tenon.other = 1)", "22023"),
