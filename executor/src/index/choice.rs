@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{Schema, SchemaRef};
-use datafusion::common::Result;
+use datafusion::common::{Result, ScalarValue};
 use datafusion::physical_expr::PhysicalExpr;
 use tenon_storage::{Bound, Index, MemoryBudget, TableVersion};
 
 use super::data::IndexData;
 use super::declared::{Declared, Key};
 use super::encoding::KeyRange;
-use super::predicate::{Bounds, Constraint, Constraints, Subjects, constraints_on, key_ranges, usable};
+use super::predicate::{Constraint, Constraints, Subjects, constraints_on, key_ranges, usable};
 use super::reader::IndexReader;
 use crate::keys::from_integer_keys;
 use crate::runtime_filter::KeySet;
@@ -273,12 +273,19 @@ pub fn semi_join(
 fn unknown(constraint: &Constraint) -> f64 {
     match constraint {
         Constraint::Points(values) => (values.len() as f64 * POINT_SHARE).min(1.0),
-        Constraint::Range(Some(_), Some(_)) => POINT_SHARE,
-        Constraint::Range(..) => RANGE_SHARE,
-        Constraint::Ranges(ranges) => {
-            let share = |(low, high): &Bounds| unknown(&Constraint::Range(low.clone(), high.clone()));
-            ranges.iter().map(share).sum::<f64>().min(1.0)
-        }
+        Constraint::Range(low, high) => unknown_range(low, high),
+        Constraint::Ranges(ranges) => ranges
+            .iter()
+            .map(|(low, high)| unknown_range(low, high))
+            .sum::<f64>()
+            .min(1.0),
+    }
+}
+
+fn unknown_range(low: &Option<ScalarValue>, high: &Option<ScalarValue>) -> f64 {
+    match (low, high) {
+        (Some(_), Some(_)) => POINT_SHARE,
+        _ => RANGE_SHARE,
     }
 }
 
@@ -289,21 +296,24 @@ fn estimated_rows(table: &TableVersion, used: &[(usize, &Constraint)]) -> f64 {
             return unknown(constraint);
         };
         let distinct = statistics.distinct().max(1) as f64;
-        let number = |value: &Option<datafusion::common::ScalarValue>| {
+        let number = |value: &Option<ScalarValue>| {
             let value = value.as_ref()?.to_array().ok()?;
             bound_number(&tenon_storage::ColumnStatistics::of_array(&value).min)
         };
-        let range = |(low, high): &Bounds| match (bound_number(&statistics.min), bound_number(&statistics.max)) {
+        let range = |low: &Option<ScalarValue>, high: &Option<ScalarValue>| match (
+            bound_number(&statistics.min),
+            bound_number(&statistics.max),
+        ) {
             (Some(min), Some(max)) if max > min => {
                 let (low, high) = (number(low).unwrap_or(min), number(high).unwrap_or(max));
                 ((high.min(max) - low.max(min)) / (max - min)).clamp(1.0 / distinct, 1.0)
             }
-            _ => unknown(constraint),
+            _ => unknown_range(low, high),
         };
         match constraint {
             Constraint::Points(values) => (values.len() as f64 / distinct).min(1.0),
-            Constraint::Range(low, high) => range(&(low.clone(), high.clone())),
-            Constraint::Ranges(ranges) => ranges.iter().map(range).sum::<f64>().min(1.0),
+            Constraint::Range(low, high) => range(low, high),
+            Constraint::Ranges(ranges) => ranges.iter().map(|(low, high)| range(low, high)).sum::<f64>().min(1.0),
         }
     };
     table.rows() as f64 * used.iter().map(share).product::<f64>()

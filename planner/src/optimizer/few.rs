@@ -10,7 +10,7 @@
 use super::execution::current;
 use super::parameters::{parameter, value, valued};
 use super::pieces::PiecesExec;
-use super::row_order::AppendExec;
+use super::row_order::{AppendExec, appended};
 use super::top_filters::same_rows;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::{concat_batches, filter_record_batch};
@@ -446,16 +446,8 @@ fn evaluate(plan: &Arc<dyn ExecutionPlan>, given: Given<'_>) -> Result<Option<Ve
             let Some(batches) = evaluate(input, given)? else {
                 return Ok(None);
             };
-            let schema = plan.schema();
-            let as_all = |batch: RecordBatch| {
-                RecordBatch::try_new_with_options(
-                    schema.clone(),
-                    batch.columns().to_vec(),
-                    &RecordBatchOptions::new().with_row_count(Some(batch.num_rows())),
-                )
-            };
-            for batch in batches {
-                all.push(as_all(batch)?);
+            for batch in &batches {
+                all.push(appended(batch, &plan.schema())?);
             }
         }
         return Ok(Some(all));

@@ -43,6 +43,17 @@ impl AppendExec {
     }
 }
 
+/// An input's rows under the schema of all: the inputs' columns may have other names, and be less often NULL.
+pub(crate) fn appended(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let columns = batch.columns().to_vec();
+    Ok(RecordBatch::try_new_with_options(
+        Arc::clone(schema),
+        columns,
+        &options,
+    )?)
+}
+
 impl DisplayAs for AppendExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "AppendExec")
@@ -106,13 +117,7 @@ impl ExecutionPlan for AppendExec {
         let rows = futures::stream::iter(inputs)
             .map(move |input| input.execute(0, Arc::clone(&context)))
             .try_flatten()
-            .map(move |batch| {
-                // The inputs' columns may have other names, and be less often NULL.
-                let batch = batch?;
-                let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-                let columns = batch.columns().to_vec();
-                Ok(RecordBatch::try_new_with_options(Arc::clone(&own), columns, &options)?)
-            });
+            .map(move |batch| appended(&batch?, &own));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
 }

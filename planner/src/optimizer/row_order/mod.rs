@@ -43,7 +43,7 @@ use tenon_executor::scan::ScanExec;
 use crate::pg::functions::sequence;
 use crate::pg::nodes::ProjectSetExec;
 
-pub(crate) use append::AppendExec;
+pub(crate) use append::{AppendExec, appended};
 use fold::{InOrder, rebased};
 
 type Plan = Arc<dyn ExecutionPlan>;
