@@ -2,6 +2,7 @@
 //!
 //! Rules take plans apart and put them together again, whatever they find. One whose subject does not occur is not run.
 
+use crate::pg::functions::record::asked_itself;
 use crate::pg::nodes::Materialized;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{JoinType, Result, ScalarValue};
@@ -230,6 +231,7 @@ fn of_expr(expr: &Expr) -> Kinds {
         Expr::SetComparison(_) => Kinds::SET_COMPARISON,
         Expr::OuterReferenceColumn(..) => Kinds::OUTER_REFERENCE,
         Expr::IsNull(_) | Expr::IsNotNull(_) => Kinds::NULL_TEST,
+        Expr::ScalarFunction(_) if asked_itself(expr).is_some() => Kinds::CALL | Kinds::NULL_TEST,
         Expr::ScalarFunction(call) => match call.func.signature().volatility {
             Volatility::Volatile => Kinds::CALL | Kinds::VOLATILE,
             _ => Kinds::CALL,
