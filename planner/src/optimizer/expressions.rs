@@ -1,6 +1,6 @@
 //! Changing the expressions of physical plans that are made already.
 
-use crate::pg::nodes::with_args_changed;
+use crate::pg::nodes::{LimitByValueExec, with_args_changed};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, internal_err};
 use datafusion::physical_expr::PhysicalExpr;
@@ -21,6 +21,7 @@ pub(super) fn comes_to_all(plan: &Arc<dyn ExecutionPlan>, is_wanted: IsWanted<'_
     let own = plan.downcast_ref::<ScanExec>().is_some()
         || plan.downcast_ref::<FilterExec>().is_some()
         || plan.downcast_ref::<ProjectionExec>().is_some()
+        || plan.is::<LimitByValueExec>()
         || plan.name() == "ProjectSetExec";
     let comes = match plan.downcast_ref::<IndexJoinExec>() {
         Some(join) => !has_elsewhere(join, is_wanted)?,
@@ -82,6 +83,9 @@ pub(super) fn with_exprs_changed(
     }
     if let Some(scan) = node.downcast_ref::<ScanExec>() {
         return Ok(Arc::new(scan.with_filters_changed(changed)?));
+    }
+    if let Some(limit) = node.downcast_ref::<LimitByValueExec>() {
+        return Ok(Arc::new(limit.with_bounds_changed(changed)?));
     }
     if let Some(sets) = with_args_changed(&node, changed) {
         return sets;

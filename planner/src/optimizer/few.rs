@@ -12,6 +12,7 @@ use super::parameters::{parameter, value, valued};
 use super::pieces::PiecesExec;
 use super::row_order::{AppendExec, appended};
 use super::top_filters::same_rows;
+use crate::pg::nodes::LimitByValueExec;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::{concat_batches, filter_record_batch};
 use datafusion::arrow::datatypes::{DataType, Schema};
@@ -234,6 +235,7 @@ pub(crate) fn is_movable_node(plan: &Arc<dyn ExecutionPlan>) -> bool {
         || plan.is::<FilterExec>()
         || plan.is::<GlobalLimitExec>()
         || plan.is::<LocalLimitExec>()
+        || plan.is::<LimitByValueExec>()
         || plan.is::<CoalescePartitionsExec>()
         || plan.is::<SortExec>()
         || plan.is::<SortPreservingMergeExec>()
@@ -284,6 +286,8 @@ fn is_short(expr: &Arc<dyn PhysicalExpr>, schema: &Schema, few: bool, expression
                     || expr.is::<CaseExpr>()
                     || expr.is::<CastExpr>()
                     || expr.is::<TryCastExpr>()
+                    || expr.is::<NarrowArithmetic>()
+                    || expr.is::<NarrowComparison>()
             }
         };
         let fixed = |of: DataType| of.is_primitive() || matches!(of, DataType::Boolean | DataType::Null);
@@ -322,12 +326,15 @@ fn is_light(expr: &Arc<dyn PhysicalExpr>) -> bool {
     match expr.downcast_ref::<ScalarFunctionExpr>() {
         Some(call) => LIGHT_FUNCTIONS.binary_search(&call.name()).is_ok(),
         None => {
+            // What has a fixed width takes the same time for each row.
+            let makes_text = |cast: &CastExpr| {
+                let to = cast.cast_type();
+                !to.is_primitive() && *to != DataType::Boolean
+            };
             expr.is::<CaseExpr>()
-                || expr.is::<CastExpr>()
+                || expr.downcast_ref::<CastExpr>().is_some_and(makes_text)
                 || expr.is::<LikeExpr>()
                 || expr.is::<FastLike>()
-                || expr.is::<NarrowArithmetic>()
-                || expr.is::<NarrowComparison>()
         }
     }
 }
@@ -477,6 +484,10 @@ fn evaluate(plan: &Arc<dyn ExecutionPlan>, given: Given<'_>) -> Result<Option<Ve
         limited(batches, limit.skip(), limit.fetch())
     } else if let Some(limit) = plan.downcast_ref::<LocalLimitExec>() {
         limited(batches, 0, Some(limit.fetch()))
+    } else if let Some(limit) = plan.downcast_ref::<LimitByValueExec>() {
+        let valued = limit.with_bounds_changed(|bound| with_values(&bound, values))?;
+        let (skip, fetch) = valued.rows()?;
+        limited(batches, skip, Some(fetch))
     } else if let Some(sort) = plan.downcast_ref::<SortExec>() {
         let rows = concat_batches(&sort.input().schema(), &batches)?;
         vec![sort_batch(&rows, sort.expr(), sort.fetch())?]

@@ -27,6 +27,7 @@ mod many_first;
 mod narrow;
 mod not_in;
 mod offload;
+pub(crate) mod open_limits;
 mod outer_joins;
 pub(crate) mod parameters;
 pub(crate) mod passes;

@@ -7,7 +7,7 @@
 use super::expressions::{comes_to_all, with_exprs_changed};
 use super::narrow::{Narrowing, narrowed};
 use crate::pg::functions::array;
-use crate::pg::nodes::ProjectSet;
+use crate::pg::nodes::{ProjectSet, is_limit_by_value};
 use datafusion::arrow::array::RecordBatchOptions;
 use datafusion::arrow::array::{Array, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
@@ -112,7 +112,8 @@ pub(crate) fn opened(plan: LogicalPlan) -> Result<Option<LogicalPlan>> {
         let reached = matches!(
             node,
             LogicalPlan::TableScan(_) | LogicalPlan::Filter(_) | LogicalPlan::Projection(_)
-        ) || is_project_set(&node);
+        ) || is_project_set(&node)
+            || is_limit_by_value(&node);
         let type_of = types_in(&node);
         node.map_expressions(|expr| {
             let expr = match &type_of {

@@ -54,6 +54,7 @@ use crate::session::plan_cache::Purpose;
 use crate::session::role_turns::RolePlace;
 use crate::session::run::Watch;
 use crate::session::statements::CursorRows;
+use crate::session::statements::given_rows::GivenRows;
 use datafusion::execution::{SessionState, TaskContext};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -177,6 +178,8 @@ pub struct Session {
     pub(crate) trusted: bool,
     /// Sees the plans of the statement that EXPLAIN ANALYZE runs.
     pub(crate) watch: Option<Arc<Watch>>,
+    /// Plans of its INSERTs of several rows.
+    pub(crate) given_rows: GivenRows,
 }
 
 impl Session {
@@ -243,6 +246,7 @@ impl Session {
             refreshed: false,
             reads: None,
             watch: None,
+            given_rows: GivenRows::default(),
         }
     }
 

@@ -3,12 +3,14 @@
 //! More than 400 lines because a query's ways to run share what is tried, kept and given up.
 
 use crate::optimizer::execution::{self, fresh, shares_state};
+use crate::optimizer::open_limits::{self, OpenLimits};
 use crate::optimizer::parameters::{is_fillable, one_row, opened};
 use crate::optimizer::{self, passes};
 use crate::pg::bounds;
 use crate::pg::error::{Result, SqlError, canceled, out_of_memory, state};
 use crate::pg::errors::from_datafusion;
 use crate::pg::functions::held::with_values;
+use crate::pg::nodes::LimitByValueExec;
 use crate::pg::outcome::BatchStream;
 use crate::pg::planning;
 use crate::pg::semantics::array_depths::is_array_cast;
@@ -17,7 +19,7 @@ use crate::session::admission::{AdmissionTicket, Standing};
 use crate::session::engine::Engine;
 use crate::session::explain;
 use crate::session::own_pool;
-use crate::session::plan_cache::{Keeper, PlanCacheMode, Slot};
+use crate::session::plan_cache::{Keeper, PlanCacheMode, Serves, Slot};
 use crate::session::reads::Noted;
 use crate::session::role_turns::{InLine, RoleLimit};
 use crate::session::spilling::Spilling;
@@ -27,6 +29,7 @@ use datafusion::common::{DFSchemaRef, NullEquality, Result as DataFusionResult, 
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
@@ -400,7 +403,7 @@ pub(crate) async fn plan_of(run: &ExecutionContext, source: Source) -> Result<Re
             }
             // With long constants it runs by short batches.
             if Arc::ptr_eq(&ready.task, &run.task) {
-                run.engine.plans.keep(keeper, &ready.plan, Some(values));
+                run.engine.plans.keep(keeper, &ready.plan, Serves::These(values));
             }
             Ok(ready)
         }
@@ -411,37 +414,44 @@ pub(crate) async fn plan_of(run: &ExecutionContext, source: Source) -> Result<Re
             mode,
         } => {
             // What cannot be planned without its values may well be with them.
-            let open = open(run, &plan).await.unwrap_or(None);
-            let open = open.filter(|open| !shares_state(open));
-            if let Some(open) = &open {
+            let open = open(run, &plan, &values).await.unwrap_or(None);
+            let open = open.filter(|(open, _)| !shares_state(open));
+            if let Some((open, limits)) = &open {
                 // Its scans choose their indexes by the values: what it costs is told only with some.
                 let plan = fresh(open, Some(&values)).map_err(told)?;
                 if keeper.slot.note_generic(Some(cost(&plan)), mode) {
-                    run.engine.plans.keep(keeper, open, None);
+                    run.engine.plans.keep(keeper, open, Serves::Any(limits.clone()));
                     let task = execution::task(&run.state);
                     return Ok(Ready { plan, task });
                 }
             }
+            let bound = with_values(*plan, &values).map_err(told)?;
+            let ready = physical(run, bound).await?;
             if open.is_none() {
                 keeper.slot.note_generic(None, mode);
             }
-            let bound = with_values(*plan, &values).map_err(told)?;
-            let ready = physical(run, bound).await?;
             let tables = keeper.basis.tables();
             // What it is expected to cost without its values may differ where nothing else does.
-            let alike = open.as_ref().is_some_and(|open| are_alike(open, &ready.plan));
+            let alike = open.as_ref().is_some_and(|(open, _)| are_alike(open, &ready.plan));
             let generic = keeper.slot.note_custom_beside(tables, cost(&ready.plan), alike, mode);
             match open.filter(|_| generic) {
-                Some(open) => run.engine.plans.keep(keeper, &open, None),
-                None => run.engine.plans.keep(keeper, &ready.plan, Some(values)),
+                Some((open, limits)) => run.engine.plans.keep(keeper, &open, Serves::Any(limits)),
+                None => run.engine.plans.keep(keeper, &ready.plan, Serves::These(values)),
             }
             Ok(ready)
         }
     }
 }
 
-/// Whether plans have the same nodes over the same tables.
+/// Whether plans have the same nodes over the same tables, limits aside: they are those of sorts and scans below them, too.
 fn are_alike(one: &Arc<dyn ExecutionPlan>, other: &Arc<dyn ExecutionPlan>) -> bool {
+    fn below_limits(mut plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
+        while plan.is::<LimitByValueExec>() || plan.is::<GlobalLimitExec>() || plan.is::<LocalLimitExec>() {
+            plan = plan.children()[0];
+        }
+        plan
+    }
+    let (one, other) = (below_limits(one), below_limits(other));
     let table = |plan: &Arc<dyn ExecutionPlan>| plan.downcast_ref::<ScanExec>().map(|scan| scan.table().oid());
     let (below, below_other) = (one.children(), other.children());
     one.name() == other.name()
@@ -455,17 +465,21 @@ fn cost(plan: &Arc<dyn ExecutionPlan>) -> f64 {
     explain::describe(plan, false).estimate.total_cost
 }
 
-/// The physical plan of a logical one that leaves its parameters open; None where there is none.
+/// The physical plan of a logical one that leaves its parameters open, with limits for values like these; None where there is none.
 pub(crate) async fn open(
     run: &ExecutionContext,
     plan: &LogicalPlan,
-) -> DataFusionResult<Option<Arc<dyn ExecutionPlan>>> {
-    let plan = bounds::planning(|| optimizer::prepared(passes::optimized(&run.state, plan.clone())?))?;
+    values: &[ScalarValue],
+) -> DataFusionResult<Option<(Arc<dyn ExecutionPlan>, OpenLimits)>> {
+    let Some((plan, limits)) = open_limits::opened(plan.clone(), values)? else {
+        return Ok(None);
+    };
+    let plan = bounds::planning(|| optimizer::prepared(passes::optimized(&run.state, plan)?))?;
     let Some(plan) = opened(one_row(plan)?)? else {
         return Ok(None);
     };
     let plan = optimizer::physical(&plan, run.state.as_ref()).await?;
-    Ok(is_fillable(&plan)?.then_some(plan))
+    Ok(is_fillable(&plan)?.then_some((plan, limits)))
 }
 
 /// The physical plan of a logical one.

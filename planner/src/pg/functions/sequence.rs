@@ -129,6 +129,11 @@ pub(crate) fn named(function: &ScalarUDF, args: &[Expr]) -> Option<u32> {
 
 /// What `nextval` gives for a sequence.
 pub(crate) fn next(facts: &Arc<Facts>, sequence: u32) -> std::result::Result<i64, SqlError> {
+    Ok(next_values(facts, sequence, 1)?[0])
+}
+
+/// The same for so many calls.
+pub(crate) fn next_values(facts: &Arc<Facts>, sequence: u32, calls: usize) -> std::result::Result<Vec<i64>, SqlError> {
     let function = SequenceFunction {
         facts: facts.clone(),
         kind: Kind::Next,
@@ -136,9 +141,11 @@ pub(crate) fn next(facts: &Arc<Facts>, sequence: u32) -> std::result::Result<i64
     };
     let names: ArrayRef = Arc::new(UInt32Array::from(vec![sequence]));
     let sequence = function.sequence(&names, 0)?;
-    let value = function.next(&sequence)?;
+    let values = (0..calls)
+        .map(|_| function.next(&sequence))
+        .collect::<std::result::Result<_, _>>()?;
     sequence.settle()?;
-    Ok(value)
+    Ok(values)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -83,6 +83,10 @@ impl UserDefinedLogicalNodeCore for LimitByValue {
     }
 }
 
+pub(crate) fn is_limit_by_value(node: &LogicalPlan) -> bool {
+    matches!(node, LogicalPlan::Extension(Extension { node }) if node.as_any().is::<LimitByValue>())
+}
+
 pub(crate) struct LimitPlanner;
 
 #[async_trait]
@@ -106,7 +110,7 @@ impl ExtensionPlanner for LimitPlanner {
 }
 
 #[derive(Debug)]
-struct LimitByValueExec {
+pub(crate) struct LimitByValueExec {
     input: Arc<dyn ExecutionPlan>,
     /// Skip and fetch.
     bounds: [Arc<dyn PhysicalExpr>; 2],
@@ -127,6 +131,24 @@ impl LimitByValueExec {
             bounds,
             properties: Arc::new(properties),
         }
+    }
+
+    /// The same with other bounds.
+    pub fn with_bounds_changed(
+        &self,
+        change: impl Fn(Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Self> {
+        let [skip, fetch] = self.bounds.clone();
+        Ok(Self::new(self.input.clone(), [change(skip)?, change(fetch)?]))
+    }
+
+    /// How many rows to leave out, and how many there are to be after them.
+    pub fn rows(&self) -> Result<(usize, usize)> {
+        let [skip, fetch] = &self.bounds;
+        Ok((
+            bound(skip, "2201X", "OFFSET")?.unwrap_or(0),
+            bound(fetch, "2201W", "LIMIT")?.unwrap_or(usize::MAX),
+        ))
     }
 }
 
@@ -204,17 +226,12 @@ impl ExecutionPlan for LimitByValueExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(partition, context)?;
-        let bounds = self.bounds.clone();
+        // Whoever counts in it has no rows of the input yet.
+        let own = Arc::new(Self::new(self.input.clone(), self.bounds.clone()));
         let stream = futures::stream::try_unfold((input, None), move |(mut input, left)| {
-            let bounds = bounds.clone();
+            let own = own.clone();
             async move {
-                let (mut skip, mut fetch) = match left {
-                    Some(left) => left,
-                    None => (
-                        bound(&bounds[0], "2201X", "OFFSET")?.unwrap_or(0),
-                        bound(&bounds[1], "2201W", "LIMIT")?.unwrap_or(usize::MAX),
-                    ),
-                };
+                let (mut skip, mut fetch) = left.map_or_else(|| own.rows(), Ok)?;
                 while fetch > 0 {
                     let Some(batch) = input.try_next().await? else { break };
                     let skipped = skip.min(batch.num_rows());

@@ -7,7 +7,7 @@ mod project_set;
 mod whole;
 
 pub(crate) use apply::{Apply, ApplyKind, Binding, GUARD, applies};
-pub(crate) use limit::{LimitByValue, LimitPlanner};
+pub(crate) use limit::{LimitByValue, LimitByValueExec, LimitPlanner, is_limit_by_value};
 pub(crate) use materialized::{Materialized, MaterializedPlanner};
 pub(crate) use project_set::{ProjectSet, ProjectSetExec, ProjectSetPlanner, SetCall, with_args_changed};
 pub(crate) use whole::{WholeRows, WholeRowsPlanner};

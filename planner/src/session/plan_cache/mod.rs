@@ -16,6 +16,7 @@ pub(crate) use slot::{Found, PlanCacheMode, Slot};
 
 use crate::optimizer::execution::{fresh, shares_state};
 use crate::optimizer::few;
+use crate::optimizer::open_limits::OpenLimits;
 use crate::pg::settings::Settings;
 use crate::session::plan_cache::movable::Movable;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -64,14 +65,22 @@ pub(crate) struct KeptPlan {
     /// Whether it may be evaluated at once.
     few: bool,
     purpose: Purpose,
-    /// What it has in place of its statement's parameters; None: it leaves them open.
-    values: Option<Vec<ScalarValue>>,
+    serves: Serves,
     /// What tells the time in it, as parameters after the statement's.
     moments: Vec<String>,
     basis: Basis,
     analyzed: u64,
     /// The state that it was last found right for.
     state: Mutex<Weak<DatabaseState>>,
+}
+
+/// Which values of its statement's parameters a plan is for.
+#[derive(Debug)]
+pub(crate) enum Serves {
+    /// Those that it has in place of the parameters.
+    These(Vec<ScalarValue>),
+    /// Any for which its limits are large enough: it leaves the parameters open.
+    Any(OpenLimits),
 }
 
 /// The data that a query reads.
@@ -209,8 +218,9 @@ pub(crate) struct Keeper {
 }
 
 impl PlanCache {
-    /// Keeps a plan that is about to run for the first time, made for `values` or for any.
-    pub fn keep(&self, keeper: Keeper, plan: &Arc<dyn ExecutionPlan>, values: Option<Vec<ScalarValue>>) {
+    /// Keeps a plan that is about to run for the first time, and the values that it
+    /// serves.
+    pub fn keep(&self, keeper: Keeper, plan: &Arc<dyn ExecutionPlan>, serves: Serves) {
         if shares_state(plan) {
             return;
         }
@@ -231,7 +241,7 @@ impl PlanCache {
             plan: Mutex::new(plan),
             movable,
             purpose: keeper.purpose,
-            values,
+            serves,
             moments: keeper.moments,
             basis: keeper.basis,
             analyzed: keeper.analyzed,

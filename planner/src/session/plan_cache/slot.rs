@@ -4,7 +4,7 @@
 //! made that leaves the values open, and kept if it costs no more than planning and running the others did on average; or no
 //! more than that for the values that there are then, of which both costs may depend far more.
 
-use super::{KeptPlan, Purpose};
+use super::{KeptPlan, Purpose, Serves};
 use crate::optimizer::execution::{fresh, moved};
 use crate::optimizer::few::{self, Given};
 use crate::pg::error::Result;
@@ -19,6 +19,8 @@ use tenon_storage::DatabaseState;
 
 /// Executions that are planned for their values before a generic plan is thought of.
 const CUSTOM_FIRST: usize = 5;
+/// Plans for any values that a statement has at most.
+const GENERIC_MAX: usize = 8;
 /// What planning a query costs, for each of its tables and one more, in EXPLAIN's unit.
 const PLANNING: f64 = 2.5;
 
@@ -48,7 +50,8 @@ pub(crate) struct Slot(Mutex<Plans>);
 struct Plans {
     /// For the values of the last execution, or for a statement without parameters.
     custom: Weak<KeptPlan>,
-    generic: Weak<KeptPlan>,
+    /// For any, one for each power of its limits.
+    generic: Vec<Weak<KeptPlan>>,
     executions: usize,
     history: History,
     /// Its query has needed more memory than there was: it is planned anew each time, so that it can go on through files.
@@ -79,6 +82,10 @@ impl History {
                 .is_none_or(|cost| cost <= (self.custom_cost / self.customs as f64).max(self.custom_beside)),
         }
     }
+}
+
+fn is_there(kept: &Weak<KeptPlan>) -> bool {
+    kept.strong_count() > 0
 }
 
 /// A kept plan for a statement that is about to run.
@@ -118,7 +125,7 @@ impl Found {
 
     fn values<'v>(&'v self, values: &'v [ScalarValue]) -> Option<&'v [ScalarValue]> {
         let values = self.values.as_deref().unwrap_or(values);
-        self.kept.values.is_none().then_some(values)
+        matches!(self.kept.serves, Serves::Any(_)).then_some(values)
     }
 
     /// The rows, where they are few and can be had at once.
@@ -154,12 +161,23 @@ impl Slot {
         own.executions > 1
     }
 
+    /// Whether plans may be kept for it.
+    pub fn has_plans(&self) -> bool {
+        let own = self.0.lock();
+        is_there(&own.custom) || own.generic.iter().any(is_there)
+    }
+
+    /// Whether executions were counted, and more than one.
+    pub fn was_repeated(&self) -> bool {
+        self.0.lock().executions > 1
+    }
+
     /// How often a plan for given values was made, and whether plans for any values are used.
     pub fn plans(&self) -> (usize, bool) {
         let own = self.0.lock();
         (
             own.history.customs,
-            own.history.wants_generic(PlanCacheMode::Auto) && own.generic.strong_count() > 0,
+            own.history.wants_generic(PlanCacheMode::Auto) && own.generic.iter().any(is_there),
         )
     }
 
@@ -170,12 +188,6 @@ impl Slot {
 
     pub fn spills(&self) -> bool {
         self.0.lock().spills
-    }
-
-    /// Whether plans may be kept for it.
-    pub fn has_plans(&self) -> bool {
-        let own = self.0.lock();
-        own.custom.strong_count() + own.generic.strong_count() > 0
     }
 
     /// Whether the next plan is to be one for any values.
@@ -196,12 +208,15 @@ impl Slot {
             if own.spills {
                 return None;
             }
-            let generic = own.history.wants_generic(mode);
-            let generic = if generic { own.generic.upgrade() } else { None };
+            let fits = |kept: &Arc<KeptPlan>| matches!(&kept.serves, Serves::Any(limits) if limits.fit(values));
+            let generic = match own.history.wants_generic(mode) {
+                true => own.generic.iter().filter_map(Weak::upgrade).find(fits),
+                false => None,
+            };
             let custom = (mode != PlanCacheMode::Generic || values.is_empty()).then(|| own.custom.upgrade());
             (custom.flatten(), generic)
         };
-        let custom = custom.filter(|kept| kept.values.as_deref() == Some(values));
+        let custom = custom.filter(|kept| matches!(&kept.serves, Serves::These(own) if own == values));
         let right = |kept| Found::of(kept, purpose, state);
         custom.and_then(right).or_else(|| generic.and_then(right))
     }
@@ -209,9 +224,17 @@ impl Slot {
     /// Takes in a plan that is kept elsewhere.
     pub(super) fn take(&self, kept: &Arc<KeptPlan>) {
         let mut own = self.0.lock();
-        match kept.values {
-            Some(_) => own.custom = Arc::downgrade(kept),
-            None => own.generic = Arc::downgrade(kept),
+        match &kept.serves {
+            Serves::These(_) => own.custom = Arc::downgrade(kept),
+            Serves::Any(limits) => {
+                let is_like = |other: &KeptPlan| matches!(&other.serves, Serves::Any(own) if own == limits);
+                let stays = |other: &Weak<KeptPlan>| other.upgrade().is_some_and(|other| !is_like(&other));
+                own.generic.retain(stays);
+                if own.generic.len() == GENERIC_MAX {
+                    own.generic.remove(0);
+                }
+                own.generic.push(Arc::downgrade(kept));
+            }
         }
     }
 

@@ -12,8 +12,8 @@ use super::untyped;
 use super::updatable::{self, Through, Use};
 use super::upsert::Upsert;
 use super::{
-    Description, conflict, conflict_predicate, defaults, literal_rows, moments, parameters, permitted, query,
-    returned_addresses, returning, row_cells, select, table_locks, value_rows,
+    Description, conflict, conflict_predicate, defaults, given_rows, literal_rows, moments, parameters, permitted,
+    query, returned_addresses, returning, row_cells, select, table_locks, value_rows,
 };
 use crate::catalog::bind::{Binder, fold, named_in_full};
 use crate::pg::error::{Result, SqlError, state};
@@ -37,7 +37,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, atomic};
 use tenon_storage::bits::BITS;
 use tenon_storage::composite_type::is_record;
 use tenon_storage::types::NUMERIC;
@@ -374,18 +374,36 @@ fn literal_rows(
     source: &ast::Query,
     params: (&[FieldRef], &[ScalarValue]),
 ) -> Result<Option<LogicalPlan>> {
-    let Some(columns) = resolved.plain_columns(source) else {
-        return Ok(None);
-    };
-    let Some(plan) = literal_rows::plan(binder, source, &columns, params)? else {
-        return Ok(None);
-    };
-    let targets: Vec<Option<usize>> = resolved.targets.iter().take(columns.len()).copied().map(Some).collect();
-    projected(binder, resolved.table.definition(), plan, &targets).map(Some)
+    match rows_given(binder, resolved, source, params)? {
+        Some(rows) => plan_of_given(binder, resolved, rows).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Rows of plain literals, or of parameters with these values; None: there are others.
+fn rows_given(
+    binder: &Binder,
+    resolved: &Resolved,
+    source: &ast::Query,
+    params: (&[FieldRef], &[ScalarValue]),
+) -> Result<Option<RecordBatch>> {
+    match resolved.plain_columns(source) {
+        Some(columns) => literal_rows::read(binder, source, &columns, params),
+        None => Ok(None),
+    }
+}
+
+/// The plan of rows that are read.
+fn plan_of_given(binder: &Binder, resolved: &Resolved, rows: RecordBatch) -> Result<LogicalPlan> {
+    // What it holds is of this statement alone.
+    binder.facts.used.store(true, atomic::Ordering::Relaxed);
+    let targets = resolved.targets.iter().take(rows.num_columns()).copied().map(Some);
+    let targets: Vec<Option<usize>> = targets.collect();
+    projected(binder, resolved.table.definition(), given_rows::scan(rows)?, &targets)
 }
 
 /// The table's columns in order, of the rows that give `targets`.
-fn projected(
+pub(super) fn projected(
     binder: &Binder,
     definition: &TableDefinition,
     plan: LogicalPlan,
@@ -714,11 +732,11 @@ async fn run_once(
     let of_source = session.source_binder();
     let source = of_source.as_ref().unwrap_or(&binder);
     if let Some(upsert) = upsert(insert, &resolved)? {
-        let rows = rows(session, source, prepared, (&resolved, insert), params)?;
+        let rows = rows(session, source, prepared, (&resolved, insert), params).await?;
         let whole = prepared.is_insert(insert).then_some(prepared);
         return upsert.run(session, &binder, (whole, rows), &declared, params).await;
     }
-    let rows = rows(session, source, prepared, (&resolved, insert), params)?;
+    let rows = rows(session, source, prepared, (&resolved, insert), params).await?;
     let keep = insert.returning.is_some();
     let keys = match on {
         Some(on) => {
@@ -800,7 +818,7 @@ async fn run_once(
 }
 
 /// The rows to insert, by a plan that is kept with the statement or may be.
-fn rows(
+async fn rows(
     session: &Session,
     binder: &Binder,
     prepared: &Prepared,
@@ -813,10 +831,23 @@ fn rows(
     if keeps && let Some(kept) = query::found(session, prepared, params) {
         return StatementInput::of_kept(session, prepared, &kept, params);
     }
+    // A default may name a day as a text does.
+    let defaults = resolved.table.definition().columns.iter();
+    let mut defaults = defaults.filter_map(|column| column.default.as_deref());
+    let fixed = !defaults.any(query::names_a_moment);
     let given = (&prepared.param_fields[..], params);
-    if let (false, Some(source)) = (params.is_empty(), &insert.source)
-        && let Some(plan) = literal_rows(binder, resolved, source, given)?
+    if let Some(source) = &insert.source
+        && let Some(rows) = rows_given(binder, resolved, source, given)?
     {
+        let (definition, targets) = (resolved.table.definition(), &resolved.targets[..rows.num_columns()]);
+        if fixed && let Some(rows) = given_rows::rows(session, binder, definition, targets, &rows).await? {
+            if keeps {
+                // Its other plans may be kept.
+                prepared.slot.is_repeated();
+            }
+            return Ok(StatementInput::Few(rows));
+        }
+        let plan = plan_of_given(binder, resolved, rows)?;
         return query::source(session, prepared, plan, None, &[]).map(StatementInput::Source);
     }
     let (plan, reusable) = match (described, &insert.source) {
@@ -828,10 +859,6 @@ fn rows(
         }
         (_, None) => moments::opened(binder, default_row(binder, &resolved.table)?, params.len())?,
     };
-    // A default may name a day as a text does.
-    let defaults = resolved.table.definition().columns.iter();
-    let mut defaults = defaults.filter_map(|column| column.default.as_deref());
-    let fixed = !defaults.any(query::names_a_moment);
     let reusable = (keeps && reusable && fixed).then_some(Reads::Only);
     query::source(session, prepared, plan, reusable, params).map(StatementInput::Source)
 }

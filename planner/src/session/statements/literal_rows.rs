@@ -8,35 +8,31 @@ use super::insert::{assigned_type, check_assignable};
 use super::parameters::{declared, index};
 use crate::catalog::bind::Binder;
 use crate::pg::error::Result;
-use crate::pg::errors::{from_arrow, from_datafusion};
+use crate::pg::errors::from_arrow;
 use crate::pg::types::planner::field_of;
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::datatypes::{FieldRef, Schema};
 use datafusion::common::ScalarValue;
-use datafusion::datasource::{MemTable, provider_as_source};
-use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{self, CastKind, SetExpr, UnaryOperator, Value};
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use tenon_storage::datetime::Conventions;
-use tenon_storage::parse::parse_column_by;
+use tenon_storage::parse::{parse_column_by, parse_scalar_by};
 use tenon_storage::{ColumnDef, SqlType};
 
 /// Fewer rows are planned: their statement may keep its plan.
 const ROWS_MIN: usize = 2;
-/// Fewer parameters, likewise.
+/// Of more parameters, which all stand alone, the planner is not asked what they are.
 const PARAMETERS_MIN: usize = 64;
 
-/// A plan of the rows, which have a value for each of `columns`. None: they are the planner's.
-pub(super) fn plan(
+/// The rows, which have a value for each of `columns`. None: they are the planner's.
+pub(super) fn read(
     binder: &Binder,
     source: &ast::Query,
     columns: &[&ColumnDef],
     (declared, params): (&[FieldRef], &[ScalarValue]),
-) -> Result<Option<LogicalPlan>> {
-    let rows = rows(source, columns.len()).filter(|_| params.is_empty() || params.len() >= PARAMETERS_MIN);
-    let Some(rows) = rows else {
+) -> Result<Option<RecordBatch>> {
+    let Some(rows) = rows(source, columns.len()) else {
         return Ok(None);
     };
     let conventions = binder.facts.settings.conventions(None);
@@ -46,7 +42,7 @@ pub(super) fn plan(
         let cells = rows.iter().map(|row| &row.content[at]);
         let given = match params.is_empty() {
             true => literals(cells, assigned_type(column.sql_type), &conventions),
-            false => parameters(cells, declared, params),
+            false => mixed(cells, (declared, params), &conventions),
         };
         let Some((of, array)) = given else {
             return Ok(None);
@@ -56,16 +52,8 @@ pub(super) fn plan(
         fields.push(Arc::new(field));
         arrays.push(array);
     }
-    let schema = Arc::new(Schema::new(fields));
-    let batch = RecordBatch::try_new(schema.clone(), arrays).map_err(|error| from_arrow(&error))?;
-    // What it holds is of this statement alone.
-    binder.facts.used.store(true, Ordering::Relaxed);
-    let table = MemTable::try_new(schema, vec![vec![batch]]);
-    let table = table.map_err(|error| from_datafusion(&error))?;
-    let plan = LogicalPlanBuilder::scan("*VALUES*", provider_as_source(Arc::new(table)), None)
-        .and_then(LogicalPlanBuilder::build)
-        .map_err(|error| from_datafusion(&error))?;
-    Ok(Some(plan))
+    let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays);
+    rows.map(Some).map_err(|error| from_arrow(&error))
 }
 
 /// The rows of VALUES that nothing stands beside, all of them of this width.
@@ -92,17 +80,22 @@ fn literals<'a>(
     Some((of, array))
 }
 
-/// Parameters that stand alone, or whose casts change nothing, in one type for all.
-fn parameters<'a>(
+/// Parameters that stand alone, or whose casts change nothing, in one type for all, and literals that are read as of that.
+fn mixed<'a>(
     cells: impl Iterator<Item = &'a ast::Expr>,
-    declared: &[FieldRef],
-    params: &[ScalarValue],
+    (declared, params): (&[FieldRef], &[ScalarValue]),
+    conventions: &Conventions,
 ) -> Option<(SqlType, ArrayRef)> {
     let mut first = None;
     let mut all: Option<SqlType> = None;
     let mut values = Vec::new();
-    for cell in cells {
-        let (at, cast) = parameter(cell)?;
+    let mut literals = Vec::new();
+    for (row, cell) in cells.enumerate() {
+        let Some((at, cast)) = parameter(cell) else {
+            literals.push((row, cell));
+            values.push(&ScalarValue::Null);
+            continue;
+        };
         let of = simple(declared.get(at)?, cast)?;
         let value = params.get(at)?;
         if !value.is_null() {
@@ -118,7 +111,13 @@ fn parameters<'a>(
         value if value.data_type() == wanted => Some(value.clone()),
         value => value.cast_to(&wanted).ok(),
     });
-    let values = values.collect::<Option<Vec<_>>>()?;
+    let mut values = values.collect::<Option<Vec<_>>>()?;
+    for (row, cell) in literals {
+        if let Some(text) = text(cell, of)? {
+            let read = parse_scalar_by(of, &text, conventions).ok()?;
+            values[row] = ScalarValue::try_from_array(&read, 0).ok()?;
+        }
+    }
     Some((of, ScalarValue::iter_to_array(values).ok()?))
 }
 

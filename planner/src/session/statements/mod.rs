@@ -32,6 +32,7 @@ mod function_alter;
 mod function_bodies;
 mod function_texts;
 mod generated;
+pub(crate) mod given_rows;
 mod grant;
 mod index;
 mod inner_locks;

@@ -24,6 +24,16 @@ const NEXT: &str = "nextval ";
 /// A plan of a statement with so many parameters of its own, which may serve other executions of it, with parameters in place
 /// of the time; and whether it may.
 pub(super) fn opened(binder: &Binder, plan: LogicalPlan, params: usize) -> Result<(LogicalPlan, bool)> {
+    opened_beside(binder, plan, params, 0)
+}
+
+/// The same where something else has taken so many things of the statement's own out of the plan.
+pub(super) fn opened_beside(
+    binder: &Binder,
+    plan: LogicalPlan,
+    params: usize,
+    beside: usize,
+) -> Result<(LogicalPlan, bool)> {
     if binder.reusable() {
         return Ok((plan, true));
     }
@@ -39,7 +49,11 @@ pub(super) fn opened(binder: &Binder, plan: LogicalPlan, params: usize) -> Resul
             let name = names.save(&expr);
             let mut expr = Transformed::no(expr);
             if one_row {
-                expr.transformed = next_opened(&mut expr.data, params, &mut found);
+                expr.transformed = next_replaced(&mut expr.data, &mut |oid| {
+                    found += 1;
+                    let field = Field::new(format!("{NEXT}{oid}"), DataType::Int64, true);
+                    placeholder(field, params + found)
+                });
             }
             let (own, was_opened) = (expr.data, expr.transformed);
             let changed = own.transform_up(|expr| {
@@ -64,7 +78,7 @@ pub(super) fn opened(binder: &Binder, plan: LogicalPlan, params: usize) -> Resul
     });
     let opened = opened.and_then(|opened| opened.data.recompute_schema());
     match opened {
-        Ok(opened) if possible && found > 0 => Ok((opened, true)),
+        Ok(opened) if possible && found + beside > 0 => Ok((opened, true)),
         _ => Ok((plan, false)),
     }
 }
@@ -93,19 +107,17 @@ fn is_one_row(plan: &LogicalPlan) -> Result<bool> {
     Ok(one)
 }
 
-/// Puts a parameter in the place of a `nextval` that is all of an expression but for its type and name: nothing decides whether
-/// it is called.
-fn next_opened(expr: &mut Expr, params: usize, found: &mut usize) -> bool {
+/// Puts something in the place of a `nextval`, of a sequence with this oid, that is all of an expression but for its type and name:
+/// nothing decides whether it is called. Whether there was one.
+pub(super) fn next_replaced(expr: &mut Expr, put: &mut dyn FnMut(u32) -> Expr) -> bool {
     match expr {
-        Expr::Alias(alias) => next_opened(&mut alias.expr, params, found),
-        Expr::Cast(cast) => next_opened(&mut cast.expr, params, found),
+        Expr::Alias(alias) => next_replaced(&mut alias.expr, put),
+        Expr::Cast(cast) => next_replaced(&mut cast.expr, put),
         Expr::ScalarFunction(call) if sequence::is_next(&call.func) => {
             let Some(oid) = sequence::named(&call.func, &call.args) else {
                 return false;
             };
-            *found += 1;
-            let field = Field::new(format!("{NEXT}{oid}"), DataType::Int64, true);
-            *expr = placeholder(field, params + *found);
+            *expr = put(oid);
             true
         }
         _ => false,

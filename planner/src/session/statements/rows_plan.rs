@@ -40,22 +40,52 @@ pub(super) fn rows(
     params: &[ScalarValue],
 ) -> Result<Option<Vec<RecordBatch>>> {
     let kept = place.lock().clone();
-    let right = |kept: &Arc<RowsPlan>| {
-        kept.definition.as_ptr() == Arc::as_ptr(definition)
-            && kept.meaning == session.state().meaning()
-            && kept.purpose == session.purpose()
-    };
-    let Some(kept) = kept.filter(right) else {
-        return Ok(None);
-    };
-    let moments = query::moments_of(session, &kept.moments)?;
-    let values = [params, &moments].concat();
-    let given = Given {
-        values: Some(&values),
-        rows: Some(given),
-        ..Given::default()
-    };
-    few::rows(&kept.plan, given).map_err(|error| from_datafusion(&error))
+    match kept.filter(|kept| kept.is_right(session, definition)) {
+        Some(kept) => kept.rows(session, given, params),
+        None => Ok(None),
+    }
+}
+
+impl RowsPlan {
+    /// A plan that leaves its parameters open, made for a table.
+    pub fn of(
+        session: &Session,
+        definition: &Arc<TableDefinition>,
+        plan: Arc<dyn ExecutionPlan>,
+        moments: Vec<String>,
+    ) -> Self {
+        Self {
+            plan,
+            moments,
+            definition: Arc::downgrade(definition),
+            meaning: session.state().meaning(),
+            purpose: session.purpose(),
+        }
+    }
+
+    /// Whether it does for the session and the table what one made now would.
+    pub fn is_right(&self, session: &Session, definition: &Arc<TableDefinition>) -> bool {
+        self.definition.as_ptr() == Arc::as_ptr(definition)
+            && self.meaning == session.state().meaning()
+            && self.purpose == session.purpose()
+    }
+
+    /// What it gives for some rows; None: they are too many.
+    pub fn rows(
+        &self,
+        session: &Session,
+        given: &RecordBatch,
+        params: &[ScalarValue],
+    ) -> Result<Option<Vec<RecordBatch>>> {
+        let moments = query::moments_of(session, &self.moments)?;
+        let values = [params, &moments].concat();
+        let given = Given {
+            values: Some(&values),
+            rows: Some(given),
+            ..Given::default()
+        };
+        few::rows(&self.plan, given).map_err(|error| from_datafusion(&error))
+    }
 }
 
 /// Keeps the plan, with its parameters open, where the statement comes again and the plan is short.
@@ -66,8 +96,8 @@ pub(super) async fn keep(
     definition: &Arc<TableDefinition>,
     (plan, params): (&LogicalPlan, usize),
 ) -> Result<()> {
-    // Nor is its source's plan kept where texts name a day, such as 'today'.
-    if !prepared.slot.has_plans() {
+    // One that names a day, such as 'today', does not last.
+    if !prepared.slot.was_repeated() || query::names_a_moment(prepared.sql()) {
         return Ok(());
     }
     let (plan, lasts) = moments::opened(binder, plan.clone(), params)?;
@@ -75,15 +105,10 @@ pub(super) async fn keep(
         return Ok(());
     }
     // What cannot be planned without its values is planned with them, each time.
-    let open = run::open(&session.run(), &plan).await.unwrap_or(None);
-    if let Some(open) = open.filter(few::is_over_rows) {
-        *place.lock() = Some(Arc::new(RowsPlan {
-            plan: open,
-            moments: moments::named(&plan, params)?,
-            definition: Arc::downgrade(definition),
-            meaning: session.state().meaning(),
-            purpose: session.purpose(),
-        }));
+    let open = run::open(&session.run(), &plan, &[]).await.unwrap_or(None);
+    if let Some((open, _)) = open.filter(|(open, _)| few::is_over_rows(open)) {
+        let moments = moments::named(&plan, params)?;
+        *place.lock() = Some(Arc::new(RowsPlan::of(session, definition, open, moments)));
     }
     Ok(())
 }

@@ -2,8 +2,8 @@
 //!
 //! A literal is taken out only where that cannot change what the text means: a number or a string to whose left stand a column,
 //! or a call, and a comparison or LIKE, and to whose right the condition ends; an item of a list after IN, of INSERT's row, what
-//! UPDATE sets a column to, or adds to one. A string may be of a named type there: `'2024-01-01'::date`, `date '2024-01-01'`. A long
-//! list after IN is one literal. `LIMIT 5`, `5::text`, `ORDER BY 1`, `a[5]` and `numeric(5,2)` all look otherwise. What is not
+//! UPDATE sets a column to, or adds to one; what follows LIMIT and OFFSET. A string may be of a named type there: `'2024-01-01'::date`, `date '2024-01-01'`. A long
+//! list after IN is one literal. `5::text`, `ORDER BY 1`, `a[5]` and `numeric(5,2)` all look otherwise. What is not
 //! sure to be read as PostgreSQL's lexer reads it is left alone.
 //!
 //! More than 400 lines because what may stand around a literal and the walk through the text must agree.
@@ -73,12 +73,14 @@ enum Before {
     Item,
     /// A column, and plus or minus.
     Sum,
+    /// LIMIT or OFFSET.
+    Count,
 }
 
 impl Before {
     fn is_place(self) -> bool {
         use Before::*;
-        matches!(self, Comparison | Between | LowAnd | Item | Sum)
+        matches!(self, Comparison | Between | LowAnd | Item | Sum | Count)
     }
 
     /// Whether something stands there that may be compared.
@@ -230,6 +232,7 @@ pub(super) fn cut(sql: &str, pinned: &[usize]) -> Option<Cut> {
                     Before::Name | Before::Call | Before::NameNot if is("in") => Before::In,
                     Before::Name | Before::Call | Before::NameNot if is("like") || is("ilike") => Before::Like,
                     Before::Low if is("and") => Before::LowAnd,
+                    _ if depth == 0 && (is("limit") || is("offset")) => Before::Count,
                     _ if NO_NAMES.iter().any(|name| is(name)) => Before::Nothing,
                     _ => Before::Name,
                 };
@@ -376,6 +379,9 @@ fn fits(sql: &str, before: Before, literal: &Literal, end: usize, in_set: bool) 
         Before::LowAnd => ends(),
         Before::Between => follows(sql, end, &["and"]),
         Before::Item => !sql[end..].trim_ascii_start().is_empty() && is_end(sql, end, ",)"),
+        Before::Count => {
+            matches!(literal, Literal::Integer(_)) && (is_end(sql, end, ";") || follows(sql, end, &["limit", "offset"]))
+        }
         Before::Sum => ends_set() && !matches!(literal, Literal::Text(_)),
         _ => false,
     }

@@ -5,6 +5,7 @@
 //! is prepared with parameters when its like comes for the second time, and only those of its literals become parameters
 //! whose values the parameters' types hold without a change; the others stay in the text.
 
+mod comments;
 mod controls;
 mod cut;
 mod parsed;
@@ -17,6 +18,7 @@ use crate::pg::settings::Settings;
 use crate::pg::statement::Statement;
 use crate::session::plan_cache::{Basis, Purpose};
 use crate::session::{Prepared, Session};
+use comments::without_comments;
 use cut::{Cut, cut};
 use datafusion::common::ScalarValue;
 use parking_lot::Mutex;
@@ -149,7 +151,8 @@ impl Session {
             return None;
         }
         let engine = self.engine.clone();
-        let mut found = cut(sql, &[])?;
+        let sql = without_comments(sql);
+        let mut found = cut(&sql, &[])?;
         // The snapshot that the statement is going to read.
         self.look_anew().ok()?;
         let (purpose, state) = (self.purpose(), self.state());
@@ -157,7 +160,7 @@ impl Session {
         if !found.literals.is_empty() {
             let pinned = kept.shapes.get(&found.key)?;
             if !pinned.is_empty() {
-                found = cut(sql, pinned)?;
+                found = cut(&sql, pinned)?;
             }
         }
         kept.clock += 1;
@@ -200,7 +203,8 @@ impl Session {
         if prepared.plan.lock().is_none() {
             return;
         }
-        let Some(mut found) = cut(sql, &[]) else { return };
+        let sql = without_comments(sql);
+        let Some(mut found) = cut(&sql, &[]) else { return };
         let engine = self.engine.clone();
         let mut pinned = match found.literals.is_empty() {
             true => vec![],
@@ -218,7 +222,7 @@ impl Session {
         };
         let shape = found.key.clone();
         loop {
-            found = match cut(sql, &pinned) {
+            found = match cut(&sql, &pinned) {
                 Some(found) => found,
                 None => return,
             };

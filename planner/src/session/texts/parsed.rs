@@ -1,6 +1,7 @@
 //! Texts that clients have parsed again and again: the extended protocol's unnamed statement. The same text with the same
 //! types of parameters is the same prepared statement, in all sessions for which its names mean the same.
 
+use super::comments::without_comments;
 use super::{SharedText, TEXT_BYTES_MAX};
 use crate::session::{Prepared, Session};
 use std::fmt::Write;
@@ -15,7 +16,7 @@ fn key(sql: &str, types: &[u32]) -> String {
         let _ = write!(key, "{oid},");
     }
     key.push('\0');
-    key.push_str(sql);
+    key.push_str(&without_comments(sql));
     key
 }
 

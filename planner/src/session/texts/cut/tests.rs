@@ -11,11 +11,16 @@ fn literals_beside_columns_are_taken_out() {
     let (text, literals) = parts("select a from t where t.k=5 and (v <> 'it''s') or \"d\" >= 1.50 order by 1 limit 5");
     assert_eq!(
         text,
-        "select a from t where t.k=$1 and (v <> $2) or \"d\" >= $3 order by 1 limit 5"
+        "select a from t where t.k=$1 and (v <> $2) or \"d\" >= $3 order by 1 limit $4"
     );
     assert_eq!(
         literals,
-        [Integer("5".into()), Text("it's".into()), Decimal("1.50".into())]
+        [
+            Integer("5".into()),
+            Text("it's".into()),
+            Decimal("1.50".into()),
+            Integer("5".into())
+        ]
     );
     let (text, literals) = parts("SELECT 1 FROM t WHERE k BETWEEN 3 AND 7 AND 5 = k;");
     assert_eq!(text, "SELECT 1 FROM t WHERE k BETWEEN $1 AND $2 AND 5 = k;");
@@ -162,7 +167,8 @@ fn others_stay() {
         "SELECT a FROM t WHERE d > now() - interval '1 day'",
         "SELECT a[5] FROM t WHERE k = a[5]",
         "SELECT a::numeric(5,2) FROM t GROUP BY 1 HAVING NULL = 5",
-        "SELECT a FROM t WHERE k IN (SELECT b, 5) LIMIT 5 OFFSET 7",
+        "SELECT a FROM t WHERE k IN (SELECT b, 5 FROM u LIMIT 5) LIMIT 5 + 1 OFFSET -7",
+        "SELECT a FROM t LIMIT 5 FOR UPDATE",
         "SELECT a FROM t WHERE (k, g) IN ((1, 2)) AND a[1] IN (2, 3)",
         "INSERT INTO t (a) VALUES (5 + 1, f(5), 'a' || 'b', 5::text, ARRAY[1, 2], interval '1 day')",
         "INSERT INTO t SELECT 5, 'a' FROM u RETURNING a = 5",
