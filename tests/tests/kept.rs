@@ -121,7 +121,12 @@ fn wide_query(random: &mut StdRng) -> String {
     let mut table = || TABLES[random.random_range(0..TABLES.len())].0;
     let (one, other) = (table(), table());
     let some = format!("(SELECT * FROM {one} WHERE {})", condition(random));
-    let limit = ["", " LIMIT 4"][random.random_range(0..2)];
+    let rows = random.random_range(0..9);
+    let limit = match random.random_range(0..4) {
+        0 => format!(" LIMIT {rows}"),
+        1 => format!(" LIMIT {rows} OFFSET {}", 9 * rows),
+        _ => String::new(),
+    };
     match random.random_range(0..15) {
         0..3 => {
             let kind = ["JOIN", "LEFT JOIN", "RIGHT JOIN"][random.random_range(0..3)];
@@ -184,13 +189,19 @@ fn query(random: &mut StdRng) -> String {
     }
     let grouped = ["count(", "sum(", "avg("].iter().any(|call| columns.starts_with(call));
     if !grouped && random.random_bool(0.5) {
-        sql += [
-            " ORDER BY k",
-            " ORDER BY k DESC LIMIT 3",
-            " ORDER BY k LIMIT 2 OFFSET 1",
-        ][random.random_range(0..3)];
+        let (rows, skipped) = (random.random_range(0..70), random.random_range(0..9));
+        sql += &[
+            " ORDER BY k".to_owned(),
+            format!(" ORDER BY k DESC LIMIT {rows}"),
+            format!(" ORDER BY k LIMIT {rows} OFFSET {skipped}"),
+            format!(" ORDER BY g, k DESC OFFSET {} LIMIT {skipped}", rows * skipped),
+        ][random.random_range(0..4)];
     }
-    sql
+    match random.random_range(0..6) {
+        0 => format!("{sql} -- {}", random.random_range(0..9)),
+        1 => format!("/* request '{}' */ {sql}", random.random_range(0..9)),
+        _ => sql,
+    }
 }
 
 /// The names of columns and the rows, in any order where the statement leaves it open; or the error's SQLSTATE.
@@ -225,19 +236,20 @@ async fn texts(clients: usize) -> Result<()> {
     let server = Server::start(&["--threads=2"])?;
     let mut random = StdRng::seed_from_u64(seed());
     let fresh = server.connect().await?;
+    fresh.batch_execute("SET tenon.shared_plans = off").await?;
     fill(&fresh).await?;
     let mut others = vec![];
     for _ in 0..clients {
         others.push(server.connect().await?);
     }
     let mut asked: Vec<String> = (0..40).map(|_| query(&mut random)).collect();
-    for round in 0..500 {
+    for _ in 0..500 {
         let at = random.random_range(0..asked.len());
         if random.random_bool(0.3) {
             asked[at] = query(&mut random);
         }
         let sql = &asked[at];
-        let expected = answer(&fresh, &format!("{sql} /* {round} */")).await;
+        let expected = answer(&fresh, sql).await;
         for _ in 0..2 {
             let client = &others[random.random_range(0..clients)];
             let found = answer(client, sql).await;
@@ -274,14 +286,18 @@ async fn prepared() -> Result<()> {
     let server = Server::start(&["--threads=2"])?;
     let mut random = StdRng::seed_from_u64(seed());
     let (client, fresh) = (server.connect().await?, server.connect().await?);
+    fresh.batch_execute("SET tenon.shared_plans = off").await?;
     fill(&fresh).await?;
-    let mut round = 0;
     for (table, _) in TABLES {
         for text in [
             "SELECT k::text, v FROM $t WHERE k = $1 AND g < $2",
             "SELECT (k + $1)::text, v FROM $t WHERE k < $2 ORDER BY k DESC LIMIT 4",
             "SELECT k::text, CASE WHEN g = $2 THEN 'yes' ELSE v END FROM $t WHERE k BETWEEN $1 AND $2 ORDER BY k",
             "SELECT k::text, v FROM $t WHERE k / ($1 - 3) = $2 AND k < 50 ORDER BY k",
+            "SELECT k::text, v FROM $t ORDER BY k LIMIT $1 OFFSET $2",
+            "SELECT k::text, v FROM $t WHERE g > $1 ORDER BY k DESC LIMIT $2",
+            "SELECT (100 / (k - 40))::text, v FROM $t WHERE v > 'v2' ORDER BY g, k OFFSET $2 LIMIT $1",
+            "SELECT t.k::text, u.v FROM (SELECT * FROM $t ORDER BY k LIMIT $2) t JOIN small u ON u.k = t.g ORDER BY t.k LIMIT $1",
         ] {
             let sql = text.replace("$t", table);
             client.batch_execute(&format!("PREPARE p(int, int) AS {sql}")).await?;
@@ -291,8 +307,7 @@ async fn prepared() -> Result<()> {
                     let values = [random.random_range(-2..9), random.random_range(-2..60)];
                     let [first, second] = values.map(|value: i32| format!("({value})"));
                     let text = sql.replace("$1", &first).replace("$2", &second);
-                    round += 1;
-                    let expected = answer(&fresh, &format!("{text} /* {round} */")).await;
+                    let expected = answer(&fresh, &text).await;
                     // The name of a column may follow from the text.
                     let found = answer(
                         &client,

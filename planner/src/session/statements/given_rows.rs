@@ -65,7 +65,8 @@ pub(super) async fn rows(
     given: &RecordBatch,
 ) -> Result<Option<Vec<RecordBatch>>> {
     // EXPLAIN ANALYZE wants to see a plan, and within WITH a statement has what others take.
-    if given.num_rows() > ROWS_MAX || session.watch.is_some() || session.surroundings.are_some() {
+    let is_apart = session.watch.is_some() || session.surroundings.are_some();
+    if given.num_rows() > ROWS_MAX || is_apart || !session.settings.is_on("tenon.shared_plans") {
         return Ok(None);
     }
     let schema = given.schema();
