@@ -83,6 +83,21 @@ pub fn cases() -> Vec<Case> {
             "SELECT count(person) FROM posts WHERE at BETWEEN 5000 AND 5005 OR at BETWEEN 6000 AND 6005",
             "12",
         ),
+        case(
+            "a page: LIMIT 20 OFFSET of any",
+            "\\set n random(1, 50)\nSELECT id, note FROM posts WHERE person = 7 ORDER BY at LIMIT 20 OFFSET :n;\n",
+            "SELECT count(*), max(at) FROM (SELECT at FROM posts WHERE person = 7 ORDER BY at LIMIT 20 OFFSET 30) p",
+            "20|49847",
+        ),
+        Case {
+            mode: "simple",
+            ..case(
+                "a comment in the text, simple",
+                "\\set n random(1, 299999)\n/* request :n */ SELECT note FROM posts WHERE id = :n;\n",
+                "/* of it */ SELECT note FROM posts WHERE id = 2777",
+                "Note 2777",
+            )
+        },
     ]
 }
 

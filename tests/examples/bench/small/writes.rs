@@ -34,6 +34,7 @@ pub fn cases() -> Vec<Case> {
     let counted = "SELECT coalesce(sum(n), 0) FROM counted";
     let key = format!("\\set k random(1, {})\n", 2 * ROWS);
     let there = format!("\\set k random(1, {ROWS})\n");
+    let pieces = "\\set v random(1, 1000000000)\nINSERT INTO pieces (thing, part, price) VALUES (:v, 'one', 1.25), (:v, 'two', :v), (:v, 'three', 0);\n";
     let case = Case::new;
     vec![
         case(
@@ -70,6 +71,11 @@ pub fn cases() -> Vec<Case> {
                 "SELECT count(*) FROM events",
             )
         },
+        case("INSERT of three rows", pieces.into(), "SELECT count(*) / 3 FROM pieces"),
+        Case {
+            mode: "simple",
+            ..case("INSERT of three rows, simple", pieces.into(), "SELECT count(*) / 3 FROM pieces")
+        },
         case(
             "UPDATE by a bigint of an int column",
             format!("{there}UPDATE narrow SET n = n + 1 WHERE k = :k::bigint;\n"),
@@ -89,6 +95,7 @@ pub fn fill(server: &str) -> Result<()> {
              INSERT INTO narrow SELECT g, 0 FROM generate_series(1, {ROWS}) AS g;
              CREATE TABLE events (n bigserial PRIMARY KEY, day date, at timestamp, price numeric(12,2), id uuid, kind char(8),
                  seen boolean, note jsonb);
+             CREATE TABLE pieces (id bigserial PRIMARY KEY, thing bigint, part text, price numeric(14,2), made timestamptz DEFAULT now());
              INSERT INTO users (email) SELECT 'Name' || g FROM generate_series(1, {ROWS}) AS g"
         );
         client.batch_execute(&tables).await?;
