@@ -22,8 +22,6 @@ use tenon_storage::{ColumnDef, SqlType};
 
 /// Fewer rows are planned: their statement may keep its plan.
 const ROWS_MIN: usize = 2;
-/// Of more parameters, which all stand alone, the planner is not asked what they are.
-const PARAMETERS_MIN: usize = 64;
 
 /// The rows, which have a value for each of `columns`. None: they are the planner's.
 pub(super) fn read(
@@ -172,7 +170,7 @@ fn is_simple(of: SqlType) -> bool {
     ) || matches!(of, Uuid | Json | Jsonb | Bytea | Interval)
 }
 
-/// The parameters of such rows, `types` of which are declared or their columns'. None: what they are is the planner's to find.
+/// The parameters of such rows, with literals that can be read beside them, `types` of which are declared or their columns'. None: what they are is the planner's to find.
 pub(super) fn described(
     binder: &Binder,
     source: &ast::Query,
@@ -184,10 +182,12 @@ pub(super) fn described(
     };
     let mut known = declared(binder, types, types.len())?;
     let mut seen = 0;
+    let mut others: Vec<Vec<&ast::Expr>> = vec![vec![]; columns.len()];
     for row in rows {
-        for (cell, column) in row.content.iter().zip(columns) {
+        for ((cell, column), others) in row.content.iter().zip(columns).zip(&mut others) {
             let Some((at, cast)) = parameter(cell) else {
-                return Ok(None);
+                others.push(cell);
+                continue;
             };
             if known.len() <= at {
                 known.resize(at + 1, None);
@@ -206,9 +206,13 @@ pub(super) fn described(
             seen += 1;
         }
     }
+    let conventions = binder.facts.settings.conventions(None);
+    let are_read = |(column, cells): (&&ColumnDef, Vec<&ast::Expr>)| {
+        cells.is_empty() || literals(cells.into_iter(), assigned_type(column.sql_type), &conventions).is_some()
+    };
     let all: Option<Vec<FieldRef>> = known.into_iter().collect();
     // Each of them once.
-    Ok(all.filter(|all| all.len() == seen && seen >= PARAMETERS_MIN))
+    Ok(all.filter(|all| all.len() == seen && columns.iter().zip(others).all(are_read)))
 }
 
 /// The text from which a literal's value for a column of this type can be read; of NULL, None. None instead of a text: it
