@@ -49,7 +49,7 @@ async fn fill(client: &Client) -> Result<()> {
 fn condition(random: &mut StdRng) -> String {
     let number: i32 = random.random_range(-2..45);
     let day = random.random_range(1..12);
-    match random.random_range(0..28) {
+    match random.random_range(0..31) {
         16 => format!(
             "c {} 'c{}{}'",
             ["=", "<", "<>"][random.random_range(0..3)],
@@ -95,6 +95,20 @@ fn condition(random: &mut StdRng) -> String {
             number.rem_euclid(9),
             number.rem_euclid(11)
         ),
+        28 => format!(
+            "k = ANY ('{{{number},7,{}}}'{})",
+            day * 3,
+            ["", "::int[]", "::int2[]", "::bigint[]"][random.random_range(0..4)]
+        ),
+        29 => format!(
+            "(g, k) {} ({}, {number})",
+            [">", "<="][random.random_range(0..2)],
+            number % 5
+        ),
+        30 => format!(
+            "v = ANY ('{{v1,\"v{}\",NULL}}'::text[]) AND k < {number}",
+            number.rem_euclid(11)
+        ),
         26 => format!("ts > now() - interval '{} days' AND k < {number}", 300 * day),
         27 => format!("k = '{number}' AND d < CURRENT_DATE AND f > '{}.5'", number - 8),
         0..4 => format!("k = {number}"),
@@ -127,7 +141,15 @@ fn wide_query(random: &mut StdRng) -> String {
         1 => format!(" LIMIT {rows} OFFSET {}", 9 * rows),
         _ => String::new(),
     };
-    match random.random_range(0..15) {
+    match random.random_range(0..17) {
+        15 => format!(
+            "SELECT g, k FROM {one} WHERE (g, k) > ({rows}, {}) ORDER BY g, k{limit}",
+            40 * rows
+        ),
+        16 => format!(
+            "SELECT count(*) FILTER (WHERE s > {}), sum(CASE WHEN g > 3 THEN n ELSE 0 END) FROM {some} a",
+            rows % 3
+        ),
         0..3 => {
             let kind = ["JOIN", "LEFT JOIN", "RIGHT JOIN"][random.random_range(0..3)];
             let narrowed = ["", " AND b.n > 1", " AND upper(b.v) < 'V5'"][random.random_range(0..3)];
@@ -297,6 +319,8 @@ async fn prepared() -> Result<()> {
             "SELECT k::text, v FROM $t ORDER BY k LIMIT $1 OFFSET $2",
             "SELECT k::text, v FROM $t WHERE g > $1 ORDER BY k DESC LIMIT $2",
             "SELECT (100 / (k - 40))::text, v FROM $t WHERE v > 'v2' ORDER BY g, k OFFSET $2 LIMIT $1",
+            "SELECT t.k::text, t.v FROM $t t JOIN (VALUES ($1, 'a'), ($2, NULL)) u(k, w) ON u.k = t.k ORDER BY t.k, u.w",
+            "SELECT t.k::text, t.v FROM $t t WHERE (g, k) > ($1, $2) ORDER BY g, k LIMIT 7",
             "SELECT t.k::text, u.v FROM (SELECT * FROM $t ORDER BY k LIMIT $2) t JOIN small u ON u.k = t.g ORDER BY t.k LIMIT $1",
         ] {
             let sql = text.replace("$t", table);

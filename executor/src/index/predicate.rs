@@ -29,6 +29,32 @@ pub enum Constraint {
     Ranges(Vec<Bounds>),
 }
 
+impl Constraint {
+    /// The range in which all values lie that may pass, of ranges; of other constraints None.
+    pub fn covering(&self) -> Option<Bounds> {
+        let ranges = match self {
+            Constraint::Points(_) => return None,
+            Constraint::Range(low, high) => return Some((low.clone(), high.clone())),
+            Constraint::Ranges(ranges) => ranges,
+        };
+        // One without an end has none in common with the others.
+        let ends = |ends: Vec<&Option<ScalarValue>>, first: Ordering| {
+            let mut ends = ends.into_iter();
+            let mut end = ends.next()?.clone()?;
+            for other in ends {
+                let other = other.as_ref()?;
+                if other.partial_cmp(&end)? == first {
+                    end = other.clone();
+                }
+            }
+            Some(end)
+        };
+        let low = ends(ranges.iter().map(|(low, _)| low).collect(), Ordering::Less);
+        let high = ends(ranges.iter().map(|(_, high)| high).collect(), Ordering::Greater);
+        Some((low, high))
+    }
+}
+
 /// The ends of a range, where it has such.
 pub type Bounds = (Option<ScalarValue>, Option<ScalarValue>);
 

@@ -137,11 +137,9 @@ impl ScanExec {
             .into_iter()
             .map(ScalarValue::to_array)
             .collect::<Result<Vec<_>>>()?;
-        let bound = |value: &Option<ScalarValue>| value.as_ref().map(ScalarValue::to_array).transpose();
-        let (low, high) = match own {
-            Some(Constraint::Range(low, high)) => (bound(low)?, bound(high)?),
-            _ => (None, None),
-        };
+        let bound = |value: Option<ScalarValue>| value.as_ref().map(ScalarValue::to_array).transpose();
+        let (low, high) = own.and_then(|own| own.covering()).unwrap_or_default();
+        let (low, high) = (bound(low)?, bound(high)?);
         let range = reader.encoding().range(&prefix, low.as_ref(), high.as_ref())?;
         // As many as are expected to be looked at before enough pass.
         let expected = match self.statistics.num_rows.get_value() {

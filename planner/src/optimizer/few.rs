@@ -51,7 +51,7 @@ use tenon_storage::{DatabaseState, SqlType, TableVersion};
 /// Rows that a plan may read.
 const ROWS_MAX: usize = 4096;
 /// The same where it makes texts of others, or compares them in more than their order.
-const LIGHT_ROWS_MAX: usize = 64;
+const LIGHT_ROWS_MAX: usize = 512;
 /// Bytes that the texts of these rows may have.
 const LIGHT_BYTES_MAX: usize = 64 << 10;
 /// Rows that are looked up for a join.

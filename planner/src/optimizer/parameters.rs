@@ -17,7 +17,7 @@ use datafusion::common::{Column as LogicalColumn, DFSchemaRef, ExprSchema, Resul
 use datafusion::logical_expr::expr::{Placeholder, ScalarFunction};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, Extension, LogicalPlan, LogicalPlanBuilder, Projection, ReturnFieldArgs, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, Values, Volatility,
+    ScalarUDF, ScalarUDFImpl, Signature, Union, Values, Volatility,
 };
 use datafusion::physical_expr::expressions::{Column, InListExpr, Literal};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
@@ -77,28 +77,43 @@ impl ScalarUDFImpl for Parameter {
     }
 }
 
-/// An optimized plan in which VALUES of one row are a projection, which `filled` comes to.
-pub(crate) fn one_row(plan: LogicalPlan) -> Result<LogicalPlan> {
+/// Rows of VALUES that are projections each.
+const VALUES_MAX: usize = 16;
+
+/// An optimized plan in which VALUES of one row, or of few of which parameters say something, are projections, which `filled`
+/// comes to.
+pub(crate) fn by_rows(plan: LogicalPlan) -> Result<LogicalPlan> {
     let changed = plan.transform_up_with_subqueries(|node| {
         let LogicalPlan::Values(values) = node else {
             return Ok(Transformed::no(node));
         };
-        let Values { schema, mut values } = values;
-        let exprs = match values.pop() {
-            Some(row) if values.is_empty() => row,
-            last => {
-                values.extend(last);
-                return Ok(Transformed::no(LogicalPlan::Values(Values { schema, values })));
-            }
+        let Values { schema, values } = values;
+        let is_open = |expr: &Expr| {
+            expr.exists(|part| Ok(matches!(part, Expr::Placeholder(_))))
+                .unwrap_or(false)
         };
-        let columns = schema.columns().into_iter();
-        let exprs = exprs.into_iter().zip(columns).map(|(expr, column)| {
-            // Parameters go by the names of placeholders.
-            expr.alias_qualified(column.relation, column.name)
+        let is_one = values.len() == 1;
+        if !is_one && (values.len() > VALUES_MAX || !values.iter().flatten().any(is_open)) {
+            return Ok(Transformed::no(LogicalPlan::Values(Values { schema, values })));
+        }
+        let rows = values.into_iter().map(|exprs| {
+            let columns = schema.columns().into_iter();
+            let exprs = exprs.into_iter().zip(columns).map(|(expr, column)| {
+                // Parameters go by the names of placeholders.
+                expr.alias_qualified(column.relation, column.name)
+            });
+            let row = LogicalPlanBuilder::empty(true).build()?;
+            let projection = Projection::try_new_with_schema(exprs.collect(), Arc::new(row), schema.clone())?;
+            Ok(Arc::new(LogicalPlan::Projection(projection)))
         });
-        let row = LogicalPlanBuilder::empty(true).build()?;
-        let projection = Projection::try_new_with_schema(exprs.collect(), Arc::new(row), schema)?;
-        Ok(Transformed::yes(LogicalPlan::Projection(projection)))
+        let mut inputs = rows.collect::<Result<Vec<_>>>()?;
+        Ok(Transformed::yes(match inputs.pop() {
+            Some(only) if is_one => Arc::unwrap_or_clone(only),
+            last => {
+                inputs.extend(last);
+                LogicalPlan::Union(Union { inputs, schema })
+            }
+        }))
     })?;
     Ok(changed.data)
 }

@@ -4,7 +4,7 @@
 
 use crate::optimizer::execution::{self, fresh, shares_state};
 use crate::optimizer::open_limits::{self, OpenLimits};
-use crate::optimizer::parameters::{is_fillable, one_row, opened};
+use crate::optimizer::parameters::{by_rows, is_fillable, opened};
 use crate::optimizer::{self, passes};
 use crate::pg::bounds;
 use crate::pg::error::{Result, SqlError, canceled, out_of_memory, state};
@@ -475,7 +475,7 @@ pub(crate) async fn open(
         return Ok(None);
     };
     let plan = bounds::planning(|| optimizer::prepared(passes::optimized(&run.state, plan)?))?;
-    let Some(plan) = opened(one_row(plan)?)? else {
+    let Some(plan) = opened(by_rows(plan)?)? else {
         return Ok(None);
     };
     let plan = optimizer::physical(&plan, run.state.as_ref()).await?;

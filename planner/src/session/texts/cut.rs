@@ -75,12 +75,15 @@ enum Before {
     Sum,
     /// LIMIT or OFFSET.
     Count,
+    /// A column, `=` and ANY, and the parenthesis after it.
+    Any,
+    AnyItems,
 }
 
 impl Before {
     fn is_place(self) -> bool {
         use Before::*;
-        matches!(self, Comparison | Between | LowAnd | Item | Sum | Count)
+        matches!(self, Comparison | Between | LowAnd | Item | Sum | Count | AnyItems)
     }
 
     /// Whether something stands there that may be compared.
@@ -170,6 +173,8 @@ pub(super) fn cut(sql: &str, pinned: &[usize]) -> Option<Cut> {
     let mut list: Option<usize> = None;
     // INSERT's row: it comes next, and it was there.
     let (mut row_next, mut row_was) = (false, false);
+    // In parentheses of which depth the condition of an aggregate's FILTER is, and where those may begin.
+    let (mut filter, mut filter_next) = (None, None);
     // UPDATE's assignments.
     let mut in_set = false;
     let mut returning = false;
@@ -210,8 +215,14 @@ pub(super) fn cut(sql: &str, pinned: &[usize]) -> Option<Cut> {
                 if before.is_subject() {
                     negated_at = at;
                 }
+                if is("filter") {
+                    filter_next = sql[end..]
+                        .find(|c: char| !c.is_ascii_whitespace())
+                        .map(|blanks| end + blanks);
+                }
                 if let (true, false, Some((end, literal))) = (before.is_place(), returning, typed(sql, at, end)) {
-                    if (fits(sql, before, &literal, end, in_set && depth == 0) || is_summand(sql, before, end))
+                    if filter.is_none()
+                        && (fits(sql, before, &literal, end, in_set && depth == 0) || is_summand(sql, before, end))
                         && made.literals.len() < LITERALS_MAX
                     {
                         if !pinned.contains(&found) {
@@ -231,6 +242,7 @@ pub(super) fn cut(sql: &str, pinned: &[usize]) -> Option<Cut> {
                     Before::Name | Before::Call | Before::NameNot if is("between") => Before::Between,
                     Before::Name | Before::Call | Before::NameNot if is("in") => Before::In,
                     Before::Name | Before::Call | Before::NameNot if is("like") || is("ilike") => Before::Like,
+                    Before::Comparison if is("any") => Before::Any,
                     Before::Low if is("and") => Before::LowAnd,
                     _ if depth == 0 && (is("limit") || is("offset")) => Before::Count,
                     _ if NO_NAMES.iter().any(|name| is(name)) => Before::Nothing,
@@ -255,6 +267,8 @@ pub(super) fn cut(sql: &str, pinned: &[usize]) -> Option<Cut> {
                 match byte {
                     b'(' => {
                         depth += 1;
+                        filter = filter.or((filter_next == Some(at)).then_some(depth));
+                        before = if was == Before::Any { Before::AnyItems } else { before };
                         let row = row_next && depth == 1;
                         if let (true, Some((end, items))) = (was == Before::In && !returning, long_list(sql, at))
                             && (is_end(sql, end, ");") || follows(sql, end, &ENDS))
@@ -285,6 +299,7 @@ pub(super) fn cut(sql: &str, pinned: &[usize]) -> Option<Cut> {
                         if list == Some(depth) {
                             list = None;
                         }
+                        filter = filter.filter(|own| *own != depth);
                         depth = depth.checked_sub(1)?;
                         before = if returning { Before::Nothing } else { Before::Call };
                     }
@@ -329,7 +344,9 @@ pub(super) fn cut(sql: &str, pinned: &[usize]) -> Option<Cut> {
             Some(Literal::Text(_)) => end_of_cast(sql, end),
             _ => end,
         };
+        // A literal of an aggregate's is none of a row's condition, for which plans are kept.
         if let Some(literal) = literal
+            && filter.is_none()
             && (fits(sql, before, &literal, whole, in_set && depth == 0)
                 || whole > end && is_summand(sql, before, whole))
             && made.literals.len() < LITERALS_MAX
@@ -376,6 +393,7 @@ fn fits(sql: &str, before: Before, literal: &Literal, end: usize, in_set: bool) 
     match before {
         Before::Comparison => ends() || ends_set(),
         Before::Like => matches!(literal, Literal::Text(_)) && ends(),
+        Before::AnyItems => matches!(literal, Literal::Text(_)) && sql[end..].trim_ascii_start().starts_with(')'),
         Before::LowAnd => ends(),
         Before::Between => follows(sql, end, &["and"]),
         Before::Item => !sql[end..].trim_ascii_start().is_empty() && is_end(sql, end, ",)"),
@@ -404,7 +422,7 @@ fn typed(sql: &str, at: usize, end: usize) -> Option<(usize, Literal)> {
     Some((end, literal?))
 }
 
-/// The end of a cast to a type of one word that begins here, or here.
+/// The end of a cast to a type of one word, or an array of it, that begins here, or here.
 fn end_of_cast(sql: &str, at: usize) -> usize {
     let Some(of) = sql[at..].strip_prefix("::") else {
         return at;
@@ -414,9 +432,9 @@ fn end_of_cast(sql: &str, at: usize) -> usize {
         .bytes()
         .next()
         .is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
-    let continues =
-        is_of_word(*of.as_bytes().get(word).unwrap_or(&b' ')) || of[word..].starts_with(['(', '[', '.', ':']);
-    if begins && !continues { at + 2 + word } else { at }
+    let end = if of[word..].starts_with("[]") { word + 2 } else { word };
+    let continues = is_of_word(*of.as_bytes().get(end).unwrap_or(&b' ')) || of[end..].starts_with(['(', '[', '.', ':']);
+    if begins && !continues { at + 2 + end } else { at }
 }
 
 /// The end of a list in parentheses that begins here, and its items, where these are many literals of one kind.

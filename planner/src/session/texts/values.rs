@@ -10,9 +10,9 @@ use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use std::sync::Arc;
-use tenon_storage::SqlType;
 use tenon_storage::parse::{parse_scalar, parse_scalar_by};
 use tenon_storage::types::NUMERIC;
+use tenon_storage::{ArrayType, SqlType};
 
 /// Which literals the parameters hold without a change.
 pub(super) fn fitting(prepared: &Prepared, literals: &[Literal], settings: &Settings) -> Vec<bool> {
@@ -77,7 +77,10 @@ fn value(literal: &Literal, pg: PgType, of: &DataType, settings: &Settings) -> O
             plain.then(|| decimal(whole, fraction, *precision, *scale))?
         }
         (Literal::Text(text), of) => {
-            let sql_type = SqlType::of_oid(pg.oid, -1).filter(|sql_type| is_read(*sql_type))?;
+            let sql_type = match SqlType::of_oid(pg.oid, -1) {
+                Some(sql_type) => Some(sql_type).filter(|sql_type| is_read(*sql_type))?,
+                None => SqlType::Array(ArrayType::of_items(SqlType::of_oid(item_of(pg)?, -1)?)),
+            };
             let is_moment = |word: &str| text.to_ascii_lowercase().contains(word);
             if sql_type.data_type().is_temporal() && MOMENTS.into_iter().any(is_moment) {
                 return None;
@@ -85,7 +88,7 @@ fn value(literal: &Literal, pg: PgType, of: &DataType, settings: &Settings) -> O
             read(sql_type, text, of, settings)
         }
         (Literal::List(items), DataType::List(item)) => {
-            let oid = ITEMS.into_iter().find(|item| array_oid(*item) == pg.oid)?;
+            let oid = item_of(pg)?;
             let items = items
                 .iter()
                 .map(|literal| value(literal, PgType { oid, ..pg }, item.data_type(), settings));
@@ -105,6 +108,11 @@ fn value(literal: &Literal, pg: PgType, of: &DataType, settings: &Settings) -> O
 
 /// The types of which lists are compared with columns as IN does: smallint, integer, bigint, text, varchar, date, uuid.
 const ITEMS: [u32; 7] = [21, 23, 20, 25, 1043, 1082, 2950];
+
+/// The type of the items of such a list.
+fn item_of(list: PgType) -> Option<u32> {
+    ITEMS.into_iter().find(|item| array_oid(*item) == list.oid)
+}
 
 /// Words in a text by which a time follows from when it is read.
 const MOMENTS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];

@@ -152,6 +152,11 @@ impl<'a> Asked<'a> {
         }
     }
 
+    /// Whether what RETURNING sees, if there is one, is known without the plan: nothing of other tables.
+    pub fn tells_columns(self) -> bool {
+        self.is_of_one_table() || self.returning().is_none()
+    }
+
     /// Whether it is the whole of a prepared statement, so that its plans may be kept with that.
     pub fn is_whole(self, prepared: &Prepared) -> bool {
         match self {

@@ -51,7 +51,7 @@ pub(super) fn describe_delete(
 fn describe(session: &mut Session, asked: Asked<'_>, with: Option<&With>, types: &[u32]) -> Result<Description> {
     let binder = session.binder();
     let target = asked.target(&binder)?;
-    let reusable = with.is_none() && target.view.is_none() && asked.is_of_one_table();
+    let reusable = with.is_none() && target.view.is_none() && asked.tells_columns();
     let types = asked.types(&binder, &target, types)?;
     let change = asked.change(&binder, target, with)?;
     let (plan, mut params, seen) = plan(&binder, &change, &types)?;
@@ -140,7 +140,7 @@ fn source(
 ) -> Result<(StatementInput, ReturningColumns, Assigned)> {
     let described = prepared.plan.lock().take();
     let described = described.filter(|_| prepared.rights == session.plan_rights());
-    let keeps = with.is_none() && target.view.is_none() && asked.is_of_one_table() && asked.is_whole(prepared);
+    let keeps = with.is_none() && target.view.is_none() && asked.tells_columns() && asked.is_whole(prepared);
     let own = || ReturningColumns::of(&target.table, Some(target.alias.clone())).with(asked.xmax());
     if keeps && let Some(kept) = query::found(session, prepared, params) {
         let assigned = asked.assigned(binder, &target)?;

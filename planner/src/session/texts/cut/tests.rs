@@ -125,6 +125,11 @@ fn literals_of_lists_rows_and_assignments_are_taken_out() {
                 Text("4".into()),
             ],
         ),
+        (
+            "SELECT sum(a) FILTER (WHERE k > 5), 1 FROM t WHERE k = ANY ('{1,2}') AND v = any('{a}'::text[]) AND k < 3",
+            "SELECT sum(a) FILTER (WHERE k > 5), 1 FROM t WHERE k = ANY ($1) AND v = any($2::text[]) AND k < $3",
+            vec![Text("{1,2}".into()), Text("{a}".into()), integer("3")],
+        ),
         ("UPDATE t SET a = 1;", "UPDATE t SET a = $1;", vec![integer("1")]),
         (
             "DELETE FROM t WHERE k = 5 RETURNING *",
@@ -160,7 +165,9 @@ fn others_stay() {
         "SELECT a FROM t WHERE k = - - 5",
         "SELECT a FROM t WHERE k = -x.y AND k = a - 5",
         "SELECT a FROM t WHERE d = interval '1 day'",
-        "SELECT a FROM t WHERE v = 'a'::varchar(3) OR v = 'a'::s.t OR v = 'a'::text::date OR v = '{1}'::int[]",
+        "SELECT a FROM t WHERE v = 'a'::varchar(3) OR v = 'a'::s.t OR v = 'a'::text::date",
+        "SELECT count(*) FILTER (WHERE (k) > 5 AND v = 'x') FROM t",
+        "SELECT a FROM t WHERE k = ANY (ARRAY[5]) OR k = ANY ('{1}'::int[] || 2) OR k = ANY (5)",
         "SELECT a FROM t WHERE v LIKE 'a' ESCAPE 'x' OR v LIKE 5 OR v = 5 LIKE 'a'",
         "SELECT a FROM t WHERE k = 'a' 'b'",
         "SELECT a FROM t WHERE k = 'a' COLLATE \"C\"",
