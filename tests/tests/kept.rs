@@ -49,7 +49,7 @@ async fn fill(client: &Client) -> Result<()> {
 fn condition(random: &mut StdRng) -> String {
     let number: i32 = random.random_range(-2..45);
     let day = random.random_range(1..12);
-    match random.random_range(0..31) {
+    match random.random_range(0..32) {
         16 => format!(
             "c {} 'c{}{}'",
             ["=", "<", "<>"][random.random_range(0..3)],
@@ -94,6 +94,11 @@ fn condition(random: &mut StdRng) -> String {
             "v IN ('v1', 'v{}', 'it''s', 'v{}', 'x')",
             number.rem_euclid(9),
             number.rem_euclid(11)
+        ),
+        31 => format!(
+            "{} = (SELECT max(s) + k FROM small WHERE k {} {number} GROUP BY k)",
+            ["k", "g", "k + 1"][random.random_range(0..3)],
+            ["=", "=", "<"][random.random_range(0..3)]
         ),
         28 => format!(
             "k = ANY ('{{{number},7,{}}}'{})",

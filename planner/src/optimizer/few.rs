@@ -64,7 +64,7 @@ const EXPRESSIONS_MAX: usize = 256;
 const VALUE_BYTES_MAX: usize = 1024;
 
 /// Functions that take a short time for each row, whatever it holds, and do not change.
-const FUNCTIONS: [&str; 12] = [
+const FUNCTIONS: [&str; 14] = [
     "checked_add",
     "checked_subtract",
     "checked_multiply",
@@ -75,6 +75,8 @@ const FUNCTIONS: [&str; 12] = [
     "convert_time",
     "parameter",
     "abs",
+    "only_row",
+    "or_null",
     // A parameter's items, of which there are few.
     "any_eq",
     "all_ne",
@@ -147,7 +149,7 @@ const LIGHT_FUNCTIONS: [&str; 62] = [
 ];
 
 /// Aggregates that keep one value, or two.
-const AGGREGATES: [&str; 7] = ["count", "sum", "min", "max", "avg", "bool_and", "bool_or"];
+const AGGREGATES: [&str; 8] = ["count", "sum", "min", "max", "avg", "bool_and", "bool_or", "single_row"];
 
 /// Whether [`rows`] may evaluate such a plan, if it finds the rows few enough.
 pub(crate) fn is_candidate(plan: &Arc<dyn ExecutionPlan>) -> bool {

@@ -45,6 +45,7 @@ pub(crate) mod spill;
 mod top_filters;
 mod unions;
 mod unordered;
+mod value_lookups;
 
 use crate::optimizer::spill::inputs::shielded;
 use crate::optimizer::spill::loops::looks_at_all_pairs;

@@ -58,7 +58,7 @@ const OF_ANALYSIS: [(&str, Kinds); 21] = [
 ];
 
 /// The same of rules of the optimizer.
-const OF_OPTIMIZER: [(&str, Kinds); 19] = [
+const OF_OPTIMIZER: [(&str, Kinds); 20] = [
     ("rewrite_set_comparison", Kinds::SET_COMPARISON),
     ("optimize_unions", Kinds::UNION),
     ("tenon_counted_windows", Kinds::WINDOW),
@@ -72,6 +72,7 @@ const OF_OPTIMIZER: [(&str, Kinds); 19] = [
     ("eliminate_duplicated_expr", Kinds::SORT.or(Kinds::AGGREGATE)),
     ("eliminate_filter", Kinds::FILTER),
     ("eliminate_cross_join", Kinds::JOIN),
+    ("tenon_look_up_values", Kinds::SCALAR_SUBQUERY),
     ("eliminate_limit", Kinds::LIMIT),
     ("push_down_limit", Kinds::LIMIT),
     ("propagate_empty_relation", Kinds::EMPTY),

@@ -32,6 +32,7 @@ use super::row_order::{FoldOrders, UnfoldOrders};
 use super::shared_limits::SortsByAllKeys;
 use super::simplify::SimplifyWhatCanBe;
 use super::unions::{PropagateEmptyInUnions, UnionsOfUnions};
+use super::value_lookups::LookUpValues;
 use super::{TenonOperators, TenonWindows};
 
 /// Logical rules that are off by their settings, or that serve struct fields in files; and the one that makes semi joins
@@ -101,6 +102,7 @@ pub fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     // What is pushed down to a join may be one of its keys, which the rules that follow look at.
     if let Some(at) = rules.iter().position(|rule| rule.name() == PUSHING) {
         rules.insert(at + 1, Arc::new(ExtractKeysOfOneEquality::default()));
+        rules.insert(at + 2, Arc::new(LookUpValues));
     }
     rules
 }

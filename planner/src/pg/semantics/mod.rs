@@ -60,7 +60,7 @@ mod repeated;
 pub(crate) mod resolve;
 mod sets;
 mod sliding;
-mod subqueries;
+pub(crate) mod subqueries;
 mod times;
 mod to_integer;
 pub(crate) mod to_text;

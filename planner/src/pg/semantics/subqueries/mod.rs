@@ -26,7 +26,7 @@ use datafusion::logical_expr::utils::{conjunction, expr_to_columns, split_conjun
 use datafusion::logical_expr::{Distinct, DistinctOn, Expr, Filter, LogicalPlan, LogicalPlanBuilder, SortExpr, lit};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
-pub(super) use one_row::gives_one_row;
+pub(crate) use one_row::gives_one_row;
 use one_row::{aggregate, of_one_row};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;

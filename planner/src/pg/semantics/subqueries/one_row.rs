@@ -93,7 +93,7 @@ pub(super) fn aggregate(input: LogicalPlan, expr: Expr) -> Result<LogicalPlan> {
 }
 
 /// Whether a plan is made of the one row that an aggregate gives, of no rows too, or of a list without FROM.
-pub(in crate::pg::semantics) fn gives_one_row(plan: &LogicalPlan) -> bool {
+pub(crate) fn gives_one_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
         LogicalPlan::Projection(projection) => gives_one_row(&projection.input),
