@@ -41,7 +41,7 @@ pub enum Deferral {
 }
 
 impl Deferral {
-    fn is_never(&self) -> bool {
+    pub(super) fn is_never(&self) -> bool {
         *self == Deferral::Never
     }
 }
@@ -75,6 +75,9 @@ pub struct IndexShown {
 pub struct OnlyIndex {
     /// It was declared UNIQUE, which is shown.
     pub unique: bool,
+    /// It is a constraint's: the primary key's, or a UNIQUE constraint's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub constraint: Option<IndexKind>,
 }
 
 impl IndexShown {
@@ -132,6 +135,22 @@ impl Index {
     pub fn is_declared_unique(&self) -> bool {
         self.is_unique() || self.shown.only.is_some_and(|only| only.unique)
     }
+
+    /// What it is there for, also of one that is not valid yet.
+    pub fn declared_kind(&self) -> IndexKind {
+        match self.shown.only {
+            Some(OnlyIndex {
+                constraint: Some(kind), ..
+            }) => kind,
+            Some(OnlyIndex { unique: true, .. }) => IndexKind::Unique,
+            _ => self.kind,
+        }
+    }
+
+    /// Whether a PRIMARY KEY or UNIQUE constraint is made of it, of one that is not valid yet too.
+    pub fn is_constraint(&self) -> bool {
+        matches!(self.declared_kind(), IndexKind::Primary | IndexKind::Constraint)
+    }
 }
 
 /// Holds an index's data, whose type is its builder's affair: it goes when the last version of the table goes that has
@@ -179,6 +198,9 @@ pub struct ExpressionIndex {
     pub include: Vec<String>,
     #[serde(default, skip_serializing_if = "IndexShown::is_plain")]
     pub shown: IndexShown,
+    /// The partition whose rows alone it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<u32>,
 }
 
 impl ExpressionIndex {
@@ -237,6 +259,23 @@ impl TableDefinition {
         }
     }
 
+    /// The primary key's index, of one that is not valid yet too.
+    pub fn declared_primary_key(&self) -> Option<&Index> {
+        self.all_indexes()
+            .find(|index| index.declared_kind() == IndexKind::Primary)
+    }
+
+    /// Those whose keys are computed: its own, and its partitions'.
+    pub fn computed_indexes(&self) -> impl Iterator<Item = &ExpressionIndex> {
+        self.expression_indexes.iter().chain(&self.partition_indexes)
+    }
+
+    /// The oids of its own indexes.
+    pub(super) fn index_oids(&self) -> impl Iterator<Item = u32> {
+        let computed = self.expression_indexes.iter().map(|index| index.oid);
+        self.all_indexes().map(|index| index.oid).chain(computed)
+    }
+
     pub(super) fn all_indexes_mut(&mut self) -> impl Iterator<Item = &mut Index> {
         self.primary_key.iter_mut().chain(&mut self.indexes)
     }
@@ -279,7 +318,7 @@ impl TableDefinition {
             index.slot = Arc::default();
             index.key_rows = Arc::default();
         }
-        for index in &mut self.expression_indexes {
+        for index in self.expression_indexes.iter_mut().chain(&mut self.partition_indexes) {
             index.slot = Arc::default();
             index.key_rows = Arc::default();
         }

@@ -33,7 +33,9 @@ pub use objects::{
     Composite, Domain, Function, FunctionArgument, FunctionOptions, FunctionParameter, FunctionResult, Object,
     ObjectKey, Objects,
 };
-pub use partition::{Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, RangeValue};
+pub use partition::{
+    Partition, PartitionBound, PartitionIndex, PartitionKey, PartitionStrategy, Partitioning, RangeValue,
+};
 pub use rights::{DefaultGrants, Grant, Rights, Secured};
 pub use roles::{Membership, Role};
 pub use row_set::{RowSet, TableRows};

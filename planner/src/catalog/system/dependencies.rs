@@ -114,7 +114,11 @@ pub(super) fn rows(binder: &Binder) -> Vec<Row> {
         let own = relation.oid();
         if let Some(owner) = relation.as_sequence().and_then(|sequence| sequence.owner.as_ref()) {
             let table = binder.snapshot.relation_by_oid(owner.table_oid);
-            let at = table.and_then(|table| columns(table).iter().position(|column| column.name == owner.column));
+            let at = table.and_then(|table| {
+                columns(binder, table)
+                    .iter()
+                    .position(|column| column.name == owner.column)
+            });
             if let Some(at) = at {
                 let how = if owner.identity { "i" } else { "a" };
                 depends(("pg_class", own, 0), ("pg_class", owner.table_oid, at + 1), how);
@@ -124,7 +128,7 @@ pub(super) fn rows(binder: &Binder) -> Vec<Row> {
         if relation.as_table().is_some() {
             depends(("pg_type", own, 0), ("pg_class", own, 0), "i");
         }
-        for (at, column) in columns(relation).iter().enumerate() {
+        for (at, column) in columns(binder, relation).iter().enumerate() {
             if let Some(of) = own_type(binder, column) {
                 depends(("pg_class", own, at + 1), ("pg_type", of, 0), "n");
             }
@@ -139,7 +143,7 @@ pub(super) fn rows(binder: &Binder) -> Vec<Row> {
                 depends(of, ("pg_proc", on, 0), "n");
             }
         }
-        for (at, check) in of_relation(relation).iter().enumerate() {
+        for (at, (check, _)) in of_relation(binder, relation).into_iter().enumerate() {
             let of = ("pg_constraint", part_oid(own, at), 0);
             depends(of, ("pg_class", own, 0), "a");
             for on in calls.expression(&check.condition, relation.columns()) {

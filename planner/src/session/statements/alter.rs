@@ -26,7 +26,7 @@ pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome>
     let names_index =
         binder.names().existing(&alter.name)?.is_none() && super::index::existing(session, &alter.name)?.is_some();
     if alter.kind == AlterKind::Index || names_index {
-        return alter_index::alter(session, alter);
+        return alter_index::alter(session, alter).await;
     }
     let Some(relation) = binder.names().existing(&alter.name)? else {
         if !alter.if_exists {
@@ -54,7 +54,16 @@ pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome>
         match (action, &relation) {
             (Action::SetSchema(_) | Action::OwnerTo(_), _) => {}
             (_, Relation::Partition(own)) => {
-                partition::alter::action(session, own, &mut place, action).await?;
+                partition::alter::action(session, own, &mut place, action, alter.only).await?;
+                continue;
+            }
+            (Action::Known(operation), Relation::Table(_))
+                if alter.only
+                    && let AlterTableOperation::AddConstraint { constraint, .. } = operation.as_ref()
+                    && let Some(key) = partition::indexes::Key::of(constraint)
+                    && !binder.snapshot.partitions(relation.oid()).is_empty() =>
+            {
+                partition::indexes::add_only_key(session, &place, &key).await?;
                 continue;
             }
             _ => {}
@@ -358,13 +367,18 @@ pub(super) fn checks(session: &Session, schema: &str, name: &str) -> Vec<Check> 
 pub(super) async fn add_unique(session: &mut Session, schema: &str, name: &str, unique: IndexDef) -> Result<()> {
     let columns: Vec<String> = unique.columns.iter().map(|(column, _)| column.clone()).collect();
     partition::check_constraint(session, schema, name, &columns, "UNIQUE")?;
+    let table = session.state().table(schema, name).map(|table| table.oid());
     let transaction = session.transaction()?;
     let (schema, name) = (schema.to_string(), name.to_string());
     run::background(&session.engine, async move {
         transaction.lock().create_index(&schema, &name, unique)?;
         Ok(())
     })
-    .await
+    .await?;
+    match table {
+        Some(table) => partition::indexes::complete(session, table),
+        None => Ok(()),
+    }
 }
 
 /// Checks the rows that are there on the query threads.
@@ -376,10 +390,15 @@ pub(super) async fn add_primary_key(
     key_name: Option<String>,
 ) -> Result<()> {
     partition::check_constraint(session, schema, name, &columns, "PRIMARY KEY")?;
+    let table = session.state().table(schema, name).map(|table| table.oid());
     let transaction = session.transaction()?;
     let (schema, name) = (schema.to_string(), name.to_string());
     run::background(&session.engine, async move {
         Ok(transaction.lock().add_primary_key(&schema, &name, &columns, key_name)?)
     })
-    .await
+    .await?;
+    match table {
+        Some(table) => partition::indexes::complete(session, table),
+        None => Ok(()),
+    }
 }

@@ -466,6 +466,7 @@ pub(super) fn remove(session: &mut Session, place: &Target, column: &str, cascad
     super::view_texts::column_dropped(session, place, column)?;
     references::release_column(session, place, column, cascade)?;
     drop_dependents(session, place, column)?;
+    partition::indexes::drop_about(session, table(session, place)?.oid(), column)?;
     let (schema, name) = (place.schema.as_str(), place.name.as_str());
     let transaction = session.transaction()?;
     for check in constraints::about(&alter::checks(session, schema, name), column)? {

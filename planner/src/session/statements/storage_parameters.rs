@@ -7,7 +7,7 @@ use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::definition::{StorageParameter, storage};
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::CreateTableOptions;
-use tenon_storage::{IndexShown, Relation};
+use tenon_storage::{IndexShown, PartitionIndex, Relation};
 
 /// Names and values, as they are kept.
 pub(super) type Options = Vec<(String, String)>;
@@ -217,14 +217,32 @@ pub(super) fn change_index(
     given: &[StorageParameter],
     is_set: bool,
 ) -> Result<()> {
+    let options = index_options(shown, given, is_set)?;
+    let transaction = session.transaction()?;
+    transaction.lock().set_index_options(schema, table, name, options)?;
+    Ok(())
+}
+
+/// The same of a partition's.
+pub(super) fn change_partition_index(
+    session: &Session,
+    index: &PartitionIndex,
+    given: &[StorageParameter],
+    is_set: bool,
+) -> Result<()> {
+    let options = index_options(&index.declared.shown, given, is_set)?;
+    let change = |own: &mut PartitionIndex| own.declared.shown.options = options;
+    let transaction = session.transaction()?;
+    transaction.lock().change_partition_index(index.declared.oid, change)?;
+    Ok(())
+}
+
+fn index_options(shown: &IndexShown, given: &[StorageParameter], is_set: bool) -> Result<Vec<(String, String)>> {
     match is_set {
         true => drop(of_index(shown.method(), given)?),
         false => refuse_values(given)?,
     }
-    let options = changed(&shown.options, given, is_set);
-    let transaction = session.transaction()?;
-    transaction.lock().set_index_options(schema, table, name, options)?;
-    Ok(())
+    Ok(changed(&shown.options, given, is_set))
 }
 
 fn refuse_values(given: &[StorageParameter]) -> Result<()> {

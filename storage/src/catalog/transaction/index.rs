@@ -56,11 +56,7 @@ impl Transaction {
     pub fn drop_index(&mut self, schema: &str, name: &str) -> Result<()> {
         let current = self.table_of_index(schema, name)?;
         let mut definition = (**current.definition()).clone();
-        let needed = |index: &Index| matches!(index.kind, IndexKind::Primary | IndexKind::Constraint);
-        if definition
-            .all_indexes()
-            .any(|index| index.name == name && needed(index))
-        {
+        if definition.constraint_index(name).is_some() {
             let table = current.name();
             let message = format!("cannot drop index {name} because constraint {name} on table {table} requires it");
             return Err(StorageError::new(ErrorKind::DependentObjects, message)
