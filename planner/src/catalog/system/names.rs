@@ -17,6 +17,7 @@ pub(super) fn length(sql_type: SqlType) -> i64 {
         SqlType::MacAddr8 => 8,
         SqlType::TimeTz => 12,
         SqlType::Interval | SqlType::Uuid => 16,
+        SqlType::Name => 64,
         _ => -1,
     }
 }

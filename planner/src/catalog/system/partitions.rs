@@ -11,6 +11,11 @@ pub(super) fn is_divided(relation: &Relation) -> bool {
     relation.partitioning().is_some()
 }
 
+/// Whether it has partitions.
+pub(super) fn is_parted(binder: &Binder, relation: &Relation) -> bool {
+    is_divided(relation) && !binder.snapshot.partitions(relation.oid()).is_empty()
+}
+
 /// A partition's bound, as `pg_get_expr` prints it.
 pub(super) fn bound(binder: &Binder, relation: &Relation) -> Option<String> {
     let partition = relation.as_partition()?;

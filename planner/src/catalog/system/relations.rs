@@ -476,7 +476,7 @@ fn classes(binder: &Binder) -> Vec<Row> {
             "relispopulated": table.is_none_or(|table| table.definition().is_populated),
             "relreplident": "d",
             "relispartition": relation.as_partition().is_some(),
-            "relhassubclass": partitions::is_divided(relation),
+            "relhassubclass": partitions::is_parted(binder, relation),
             "relpartbound": partitions::bound(binder, relation),
             "reloptions": options(relation),
         });
@@ -493,7 +493,7 @@ fn classes(binder: &Binder) -> Vec<Row> {
                 "relkind": if index.is_divided() { "I" } else { "i" },
                 "relnatts": index.columns(binder).len() as i64,
                 "relispartition": index.parent().is_some(),
-                "relhassubclass": index.is_divided(),
+                "relhassubclass": index.is_divided() && partitions::is_parted(binder, relation),
                 "relispopulated": true,
                 "relreplident": "n",
             });

@@ -439,6 +439,10 @@ pub(in super::super) async fn add_key(
     }
     super::check_unique(partition.partitioning.as_ref(), &partition.name, &columns, key.word())?;
     if key.kind == IndexKind::Primary {
+        if partition.indexes.iter().any(|own| own.kind == IndexKind::Primary) {
+            let message = format!("multiple primary keys for table \"{}\" are not allowed", partition.name);
+            return Err(SqlError::new(state::INVALID_TABLE_DEFINITION, message));
+        }
         for column in &columns {
             super::alter::set_not_null(session, partition, column, true).await?;
         }
