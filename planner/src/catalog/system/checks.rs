@@ -4,7 +4,7 @@ use super::names::without_parentheses;
 use super::relations::{relations, schema_oid};
 use super::rights::is_accessible;
 use super::rows::{Row, row};
-use super::shown_text::shown_text;
+use super::shown_text::{pretty_text, shown_text};
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::parse::parse_expression;
 use crate::pg::walk::{Visit, VisitMut};
@@ -322,7 +322,7 @@ pub(super) fn definition(binder: &Binder, oid: i64, is_pretty: bool) -> Option<S
     let shown = all(binder).into_iter().find(|shown| i64::from(shown.oid) == oid)?;
     let not_valid = if shown.not_valid { " NOT VALID" } else { "" };
     Some(match is_pretty {
-        true => format!("CHECK ({}){not_valid}", shown.condition),
+        true => format!("CHECK ({}){not_valid}", pretty_text(shown.condition)),
         false => format!("CHECK (({})){not_valid}", shown.condition),
     })
 }

@@ -8,9 +8,10 @@ use super::indexes::ShownIndex;
 use super::regnames::RegType;
 use super::relations::relations;
 use super::rows::{self, row};
+use super::shown_text::pretty_text;
 use super::{
-    DATABASE_OID, checks, dependencies, foreign_keys, names, partitions, procs, relations, rights, signatures, types,
-    visible,
+    DATABASE_OID, checks, dependencies, foreign_keys, names, partitions, procs, regnames, relations, rights,
+    signatures, types, visible,
 };
 use crate::catalog::bind::Binder;
 use crate::pg::error::{SqlError, state};
@@ -68,11 +69,11 @@ pub(crate) fn gives_rows(name: &str) -> bool {
 pub(crate) fn rows_of(binder: &Binder, name: &str, args: &[ScalarValue]) -> Option<Result<Arc<MemTable>>> {
     let (columns, rows): (&[(&str, &str)], _) = match (name, args) {
         ("pg_partition_ancestors", [_]) => {
-            let oids = partitions::ancestors(binder, relation(binder, args));
+            let oids = partitions::ancestors(binder, member(binder, args));
             let rows = oids.into_iter().map(|oid| row! { "relid": oid }).collect();
             (&[("relid", "oid")], rows)
         }
-        ("pg_partition_tree", [_]) => (&partitions::TREE, partitions::tree(binder, relation(binder, args))),
+        ("pg_partition_tree", [_]) => (&partitions::TREE, partitions::tree(binder, member(binder, args))),
         _ => return None,
     };
     Some(rows::table(&rows::schema(columns), &[], &rows))
@@ -84,6 +85,15 @@ fn relation(binder: &Binder, args: &[ScalarValue]) -> Option<Relation> {
         Some(name) if name.parse::<u32>().is_err() => named(binder, &name),
         Some(oid) => find(binder, oid.parse().ok()?),
         None => find(binder, number(args, 0)?),
+    }
+}
+
+/// The same, or the index: its oid.
+fn member(binder: &Binder, args: &[ScalarValue]) -> Option<u32> {
+    match text(args, 0) {
+        Some(name) if name.parse::<u32>().is_err() => regnames::relation(binder, &name),
+        Some(oid) => oid.parse().ok(),
+        None => number(args, 0)?.try_into().ok(),
     }
 }
 
@@ -120,7 +130,7 @@ fn tree(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
     let own = binder.clone();
     let list = item.clone();
     let body = move |args: &[ScalarValue]| {
-        let rows = partitions::tree(&own, relation(&own, args));
+        let rows = partitions::tree(&own, member(&own, args));
         let values = rows.iter().map(|row| rows::value_of(row, column, &list));
         let values: Vec<ScalarValue> = values.collect();
         ScalarValue::List(ScalarValue::new_list(&values, &list, true))
@@ -341,7 +351,7 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
                 let is_pretty = matches!(args.get(2), Some(ScalarValue::Boolean(Some(true))));
                 let shown = text(args, 0);
                 ScalarValue::Utf8(if is_pretty {
-                    shown.map(names::without_parentheses)
+                    shown.map(|text| pretty_text(names::without_parentheses(text)))
                 } else {
                     shown
                 })
@@ -383,16 +393,14 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
         ANCESTORS => (
             DataType::new_list(DataType::UInt32, true),
             Box::new(move |args| {
-                let oids = partitions::ancestors(&own, relation(&own, args));
+                let oids = partitions::ancestors(&own, member(&own, args));
                 let oids: Vec<_> = oids.into_iter().map(|oid| ScalarValue::UInt32(Some(oid))).collect();
                 ScalarValue::List(ScalarValue::new_list(&oids, &DataType::UInt32, true))
             }),
         ),
         "pg_partition_root" => (
             DataType::UInt32,
-            Box::new(move |args| {
-                ScalarValue::UInt32(partitions::ancestors(&own, relation(&own, args)).last().copied())
-            }),
+            Box::new(move |args| ScalarValue::UInt32(partitions::ancestors(&own, member(&own, args)).last().copied())),
         ),
         "pg_get_partition_constraintdef" => (
             DataType::Utf8,

@@ -4,7 +4,7 @@ use super::names::{in_order, included, shown_key, with_options, without_parenthe
 use super::operator_classes;
 use super::relations::{relations, schema_oid};
 use super::rows::{self, Row, row};
-use super::shown_text::shown_text;
+use super::shown_text::{pretty_text, shown_text};
 use crate::catalog::bind::Binder;
 use std::sync::Arc;
 use tenon_storage::{
@@ -238,7 +238,8 @@ impl<'a> ShownIndex<'a> {
 
     /// `pg_get_indexdef` of it all.
     pub(super) fn definition(&self, binder: &Binder, is_pretty: bool) -> String {
-        let keys = self.keys(binder).into_iter().zip(self.orders());
+        let pretty = |text: String| if is_pretty { pretty_text(text) } else { text };
+        let keys = self.keys(binder).into_iter().map(pretty).zip(self.orders());
         let keys: Vec<String> = keys.map(|(key, order)| in_order(key, &order)).collect();
         format!(
             "CREATE {}INDEX {} ON {}{}.{} USING {} ({}){}{}{}{}",
@@ -257,7 +258,7 @@ impl<'a> ShownIndex<'a> {
             },
             with_options(self.shown()),
             match self.predicate(binder) {
-                Some(predicate) if is_pretty => format!(" WHERE {predicate}"),
+                Some(predicate) if is_pretty => format!(" WHERE {}", pretty_text(predicate)),
                 Some(predicate) => format!(" WHERE ({predicate})"),
                 None => String::new(),
             }

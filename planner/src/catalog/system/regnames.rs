@@ -210,7 +210,7 @@ fn folded(name: &str) -> String {
     split(name).pop().unwrap_or_default()
 }
 
-fn relation(binder: &Binder, name: &str) -> Option<u32> {
+pub(super) fn relation(binder: &Binder, name: &str) -> Option<u32> {
     let parts = split(name);
     let (schema, name) = match parts.as_slice() {
         [name] => (None, name),

@@ -472,7 +472,7 @@ fn classes(binder: &Binder) -> Vec<Row> {
             "relnatts": relation.columns().fields().len() as i64,
             "relchecks": checks::of_relation(binder, relation).len() as i64,
             "relhasrules": relation.as_view().is_some(),
-            "relhastriggers": triggered.contains(&relation.oid()),
+            "relhastriggers": triggered.contains(&relation.as_partition().map_or(relation.oid(), |own| own.root)),
             "relispopulated": table.is_none_or(|table| table.definition().is_populated),
             "relreplident": "d",
             "relispartition": relation.as_partition().is_some(),
@@ -770,7 +770,7 @@ fn tables(binder: &Binder) -> Vec<Row> {
             "tableowner": rights::owner(binder, partition.oid),
             "hasindexes": !partition.indexes.is_empty(),
             "hasrules": false,
-            "hastriggers": false,
+            "hastriggers": triggered.contains(&partition.root),
             "rowsecurity": false,
         }
     };

@@ -29,6 +29,8 @@ pub(super) const NO_INCLUDE: &str = "INCLUDE has no effect: queries read columns
 pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Result<Outcome> {
     let tag = || Ok(Outcome::Command("CREATE INDEX".into()));
     session.check_writable("CREATE INDEX")?;
+    let in_quotes = with_method(create);
+    let create = in_quotes.as_ref().unwrap_or(create);
     if create.concurrently && session.block().is_some() {
         let message = "CREATE INDEX CONCURRENTLY cannot run inside a transaction block";
         return Err(SqlError::new(state::ACTIVE_SQL_TRANSACTION, message));
@@ -227,6 +229,24 @@ fn declared(
         partition: None,
     };
     Ok((index, names))
+}
+
+/// The same where the name of an access method stands in quotes, which the parser does not know then.
+fn with_method(create: &CreateIndex) -> Option<CreateIndex> {
+    let Some(IndexType::Custom(name)) = &create.using else {
+        return None;
+    };
+    let using = Some(match fold(name).as_str() {
+        "btree" => IndexType::BTree,
+        "hash" => IndexType::Hash,
+        "gin" => IndexType::GIN,
+        "gist" => IndexType::GiST,
+        "spgist" => IndexType::SPGiST,
+        "brin" => IndexType::BRIN,
+        _ => return None,
+    });
+    let create = create.clone();
+    Some(CreateIndex { using, ..create })
 }
 
 /// An access method that there is not, by which queries would be faster and no other: its index is kept like one on expressions.
