@@ -364,7 +364,10 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
                 let is_pretty = matches!(args.get(2), Some(ScalarValue::Boolean(Some(true))));
                 ScalarValue::Utf8(found.map(|index| match number(args, 1).filter(|at| *at > 0) {
                     None => index.definition(&own, is_pretty),
-                    Some(at) => index.key(&own, at as usize),
+                    Some(at) => match is_pretty {
+                        true => pretty_text(index.key(&own, at as usize)),
+                        false => index.key(&own, at as usize),
+                    },
                 }))
             }),
         ),

@@ -226,6 +226,14 @@ impl<'a> ShownIndex<'a> {
         }
     }
 
+    /// The expressions in it.
+    pub(super) fn texts(&self) -> Vec<&'a String> {
+        match self.of {
+            Keys::Columns(_) => Vec::new(),
+            Keys::Expressions(own) => own.keys.iter().chain(&own.predicate).collect(),
+        }
+    }
+
     /// A partitioned table's index says ONLY where each partition has its own, or it is not valid.
     fn only(&self, binder: &Binder) -> &'static str {
         let partitions = || binder.snapshot.partitions(self.relation.oid());
