@@ -2,8 +2,8 @@
 
 use super::names::{in_order, included, shown_key, with_options, without_parentheses};
 use super::operator_classes;
-use super::relations::{relations, schema_oid};
-use super::rows::{self, Row, row};
+use super::relations::relations;
+use super::rows;
 use super::shown_text::{pretty_text, shown_text};
 use crate::catalog::bind::Binder;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ pub(super) struct ShownIndex<'a> {
     /// What it is an index of: a table, or a partition.
     pub relation: &'a Relation,
     /// The table that has the rows.
-    table: &'a Arc<TableVersion>,
+    pub table: &'a Arc<TableVersion>,
     /// Of a partition: what it has of its own.
     part: Option<&'a PartitionIndex>,
     pub oid: u32,
     pub name: &'a str,
-    of: Keys<'a>,
+    pub of: Keys<'a>,
 }
 
-enum Keys<'a> {
+pub(super) enum Keys<'a> {
     Columns(&'a Index),
     /// Or of some rows alone.
     Expressions(&'a ExpressionIndex),
@@ -92,7 +92,7 @@ impl<'a> ShownIndex<'a> {
 
     pub(super) fn rows(&self) -> u64 {
         match self.part {
-            None => self.table.rows() as u64,
+            None => self.table.rows(),
             Some(_) => 0,
         }
     }
@@ -115,7 +115,7 @@ impl<'a> ShownIndex<'a> {
         matches!(self.kind(), IndexKind::Primary | IndexKind::Constraint)
     }
 
-    fn is_unique(&self) -> bool {
+    pub(super) fn is_unique(&self) -> bool {
         self.kind() != IndexKind::Plain
     }
 
@@ -152,7 +152,7 @@ impl<'a> ShownIndex<'a> {
     }
 
     /// Names of INCLUDE's columns.
-    fn included(&self) -> Vec<&'a String> {
+    pub(super) fn included(&self) -> Vec<&'a String> {
         match self.of {
             Keys::Columns(own) => {
                 let columns = &self.table.definition().columns;
@@ -163,7 +163,7 @@ impl<'a> ShownIndex<'a> {
     }
 
     /// The places of a column among those of what it is of, from 1.
-    fn position(&self, column: &str) -> i64 {
+    pub(super) fn position(&self, column: &str) -> i64 {
         let at = self.relation.columns().index_of(column);
         at.map_or(0, |at| at as i64 + 1)
     }
@@ -189,7 +189,7 @@ impl<'a> ShownIndex<'a> {
         keys.map(|key| key.map_or(0, |name| self.position(name))).collect()
     }
 
-    fn orders(&self) -> Vec<ColumnOrder> {
+    pub(super) fn orders(&self) -> Vec<ColumnOrder> {
         match self.of {
             Keys::Columns(own) => own.order.clone(),
             Keys::Expressions(own) => own.ordered_keys().map(|(_, order)| order).collect(),
@@ -216,7 +216,7 @@ impl<'a> ShownIndex<'a> {
         }
     }
 
-    fn predicate(&self, binder: &Binder) -> Option<String> {
+    pub(super) fn predicate(&self, binder: &Binder) -> Option<String> {
         match self.of {
             Keys::Columns(_) => None,
             Keys::Expressions(own) => {
@@ -357,128 +357,6 @@ fn names_column(expression: &str, column: &str) -> bool {
         Some(quoted) => quoted.replace("\"\"", "\"") == column,
         None => expression.to_lowercase() == column,
     }
-}
-
-/// Rows of `pg_index`.
-pub(super) fn indexes(binder: &Binder) -> Vec<Row> {
-    let index = |shown: ShownIndex<'_>| {
-        // Bit 0: DESC; bit 1: NULLS FIRST.
-        let bits = |order: ColumnOrder| i64::from(order.descending) | i64::from(order.nulls_first) << 1;
-        let mut positions = shown.positions();
-        let keys = positions.len();
-        positions.extend(shown.included().into_iter().map(|name| shown.position(name)));
-        let definition = shown.table.definition();
-        let mut row = row! {
-            "indexrelid": shown.oid,
-            "indrelid": shown.relation.oid(),
-            "indnatts": positions.len() as i64,
-            "indnkeyatts": keys as i64,
-            "indisunique": shown.is_unique(),
-            "indnullsnotdistinct": shown.nulls_not_distinct(),
-            "indisprimary": shown.is_primary(),
-            "indisexclusion": false,
-            "indimmediate": shown.deferral() == Deferral::Never,
-            "indisclustered": false,
-            "indisvalid": shown.shown().only.is_none(),
-            "indcheckxmin": false,
-            "indisready": true,
-            "indislive": true,
-            "indisreplident": false,
-            "indkey": positions,
-            "indcollation": vec![0; keys],
-            "indclass": match shown.of {
-                Keys::Columns(key) => operator_classes::of_columns(definition, key),
-                Keys::Expressions(own) => operator_classes::of_expressions(binder, definition, own),
-            },
-            "indoption": shown.orders().into_iter().map(bits).collect::<Vec<_>>(),
-        };
-        if let Keys::Expressions(own) = shown.of {
-            let named = shown.key_columns();
-            let expressions = own.keys.iter().zip(named).filter(|(_, named)| named.is_none());
-            let expressions: Vec<String> = expressions.map(|(key, _)| shown_text(binder, key)).collect();
-            row.extend(row! {
-                "indexprs": (!expressions.is_empty()).then(|| expressions.join(", ")),
-                "indpred": shown.predicate(binder).map(|predicate| format!("({predicate})")),
-            });
-        }
-        row
-    };
-    ShownIndex::all(binder).map(index).collect()
-}
-
-/// Rows of `pg_constraint` for keys.
-pub(super) fn constraints(binder: &Binder) -> Vec<Row> {
-    let mut parents = std::collections::BTreeMap::new();
-    for index in ShownIndex::constraints(binder) {
-        parents.insert(index.oid, index.constraint_oid());
-    }
-    let constraint = |shown: ShownIndex<'_>| {
-        let parent = shown.parent().and_then(|parent| parents.get(&parent)).copied();
-        row! {
-            "oid": shown.constraint_oid(),
-            "conname": shown.name,
-            "connamespace": schema_oid(binder, shown.relation.schema_name()),
-            "contype": if shown.is_primary() { "p" } else { "u" },
-            "condeferrable": shown.deferral() != Deferral::Never,
-            "condeferred": shown.deferral() == Deferral::Deferred,
-            "convalidated": true,
-            "conrelid": shown.relation.oid(),
-            "contypid": 0_i64,
-            "conindid": shown.oid,
-            "conparentid": parent.unwrap_or(0),
-            "confrelid": 0_i64,
-            "confupdtype": " ",
-            "confdeltype": " ",
-            "confmatchtype": " ",
-            "conislocal": parent.is_none(),
-            "coninhcount": i64::from(parent.is_some()),
-            "connoinherit": !shown.is_divided(),
-            "conkey": shown.positions(),
-        }
-    };
-    ShownIndex::constraints(binder).map(constraint).collect()
-}
-
-/// Rows of `pg_inherits` for indexes.
-pub(super) fn inherits(binder: &Binder) -> Vec<Row> {
-    let part = |index: ShownIndex<'_>| {
-        Some(row! {
-            "inhrelid": index.oid,
-            "inhparent": index.parent()?,
-            "inhseqno": 1_i64,
-            "inhdetachpending": false,
-        })
-    };
-    ShownIndex::all(binder).filter_map(part).collect()
-}
-
-/// Rows of `pg_stat_user_indexes`.
-pub(super) fn usage(binder: &Binder) -> Vec<Row> {
-    let index = |shown: ShownIndex<'_>| {
-        row! {
-            "relid": shown.relation.oid(),
-            "indexrelid": shown.oid,
-            "schemaname": shown.relation.schema_name(),
-            "relname": shown.relation.name(),
-            "indexrelname": shown.name,
-        }
-    };
-    // One of what is divided has no rows.
-    let all = ShownIndex::all(binder).filter(|index| !index.is_divided());
-    all.map(index).collect()
-}
-
-/// Rows of `pg_indexes`.
-pub(super) fn definitions(binder: &Binder) -> Vec<Row> {
-    let index = |shown: ShownIndex<'_>| {
-        row! {
-            "schemaname": shown.relation.schema_name(),
-            "tablename": shown.relation.name(),
-            "indexname": shown.name,
-            "indexdef": shown.definition(binder, false),
-        }
-    };
-    ShownIndex::all(binder).map(index).collect()
 }
 
 /// The row of `pg_am` for an index.

@@ -14,6 +14,7 @@ mod encodings;
 mod extensions;
 mod foreign_keys;
 mod functions;
+mod index_rows;
 mod indexes;
 mod information;
 mod locks;

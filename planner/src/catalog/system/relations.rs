@@ -2,13 +2,13 @@
 //!
 //! More than 400 lines because it is a table of catalogs, a function each.
 
-use super::indexes::{self, ShownIndex, access_method, has_index, reloptions};
+use super::indexes::{ShownIndex, access_method, has_index, reloptions};
 use super::rows::{self, Row, row};
 use super::shown_text::shown_text;
 use super::{DATABASE_OID, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID};
 use super::{
-    activity, checks, connection_rules, dependencies, encodings, extensions, foreign_keys, locks, names, on_device,
-    open, partitions, procs, rights, settings, texts, types, usage, zones,
+    activity, checks, connection_rules, dependencies, encodings, extensions, foreign_keys, index_rows, locks, names,
+    on_device, open, partitions, procs, rights, settings, texts, types, usage, zones,
 };
 use crate::catalog::bind::Binder;
 use crate::pg::collations;
@@ -36,9 +36,9 @@ pub(super) fn rows(binder: &Binder, name: &str) -> Option<Vec<Row>> {
         "pg_class" => classes(binder),
         "pg_attribute" => attributes(binder),
         "pg_attrdef" => defaults(binder),
-        "pg_index" => indexes::indexes(binder),
+        "pg_index" => index_rows::indexes(binder),
         "pg_constraint" => {
-            let mut all = indexes::constraints(binder);
+            let mut all = index_rows::constraints(binder);
             all.extend(foreign_keys::constraints(binder));
             all.extend(checks::constraints(binder));
             all
@@ -59,7 +59,7 @@ pub(super) fn rows(binder: &Binder, name: &str) -> Option<Vec<Row>> {
         "pg_rewrite" => dependencies::rules(binder),
         "pg_inherits" => partitions::inherits(binder)
             .into_iter()
-            .chain(indexes::inherits(binder))
+            .chain(index_rows::inherits(binder))
             .collect(),
         "pg_partitioned_table" => partitions::partitioned(binder),
         "pg_type" => types::types(binder),
@@ -105,7 +105,7 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
                 ("tablespace", "text"),
                 ("indexdef", "text"),
             ],
-            indexes::definitions(binder),
+            index_rows::definitions(binder),
         ),
         "pg_user" | "pg_shadow" => (
             &[
@@ -134,7 +134,7 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
                 ("idx_tup_read", "bigint"),
                 ("idx_tup_fetch", "bigint"),
             ],
-            indexes::usage(binder),
+            index_rows::usage(binder),
         ),
         "pg_stat_sys_tables" => (usage::TABLES, vec![]),
         "pg_stat_progress_copy" => (usage::COPIES, usage::copies(binder)),
@@ -396,7 +396,7 @@ fn options(relation: &Relation) -> rows::Value {
             (&table.definition().options, own)
         }
         Relation::View(view) => (
-            &[],
+            &view.options,
             match view.check_option {
                 CheckOption::None => None,
                 CheckOption::Local => Some("check_option=local".into()),

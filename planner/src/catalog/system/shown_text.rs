@@ -155,7 +155,7 @@ impl VisitorMut for Names<'_> {
                     _ => false,
                 };
                 if is_bare && *kind == CastKind::DoubleColon {
-                    *of = Box::new(Expr::Nested(of.clone()));
+                    **of = Expr::Nested(of.clone());
                     self.changed = true;
                 }
             }

@@ -60,10 +60,10 @@ pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome>
             (Action::Known(operation), Relation::Table(_))
                 if alter.only
                     && let AlterTableOperation::AddConstraint { constraint, .. } = operation.as_ref()
-                    && let Some(key) = partition::indexes::Key::of(constraint)
+                    && let Some(key) = partition::own_keys::Key::of(constraint)
                     && !binder.snapshot.partitions(relation.oid()).is_empty() =>
             {
-                partition::indexes::add_only_key(session, &place, &key).await?;
+                partition::own_keys::add_only_key(session, &place, &key).await?;
                 continue;
             }
             _ => {}

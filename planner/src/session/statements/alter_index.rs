@@ -30,7 +30,7 @@ pub(super) async fn alter(session: &mut Session, alter: &Alter) -> Result<Outcom
             }
             Action::Nothing | Action::Column(_, ColumnChange::Nothing) => {}
             Action::Partition(PartitionChange::AttachIndex(name)) => {
-                partition::indexes::attach(session, &alter.name, name).await?;
+                partition::attached_indexes::attach(session, &alter.name, name).await?;
             }
             _ => return Err(SqlError::unsupported("this ALTER INDEX")),
         }

@@ -1,4 +1,6 @@
 //! CREATE INDEX and DROP INDEX.
+//!
+//! More than 400 lines because indexes on columns, on expressions and of partitions are declared alike.
 
 use super::key_order::{self, order};
 use super::role::rights;
@@ -161,7 +163,7 @@ async fn of_partition(
         (name, shown),
     )?;
     if index.unique {
-        let columns = index.keys.iter().map(|key| Ok(parse_expression(key)?));
+        let columns = index.keys.iter().map(|key| parse_expression(key));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let columns = columns.iter().filter_map(|key| match key {
             Expr::Identifier(name) => Some(fold(name)),
@@ -453,7 +455,7 @@ pub(super) fn drop(session: &mut Session, name: &ObjectName, if_exists: bool, ca
             let state_now = session.state();
             let of_partition = state_now.schema(&schema).and_then(|entry| entry.partition_index(&name));
             if let Some((partition, index)) = of_partition {
-                return partition::indexes::drop(session, partition, index);
+                return partition::attached_indexes::drop(session, partition, index);
             }
             if let Some((table, index)) = state_now.index(&schema, &name)
                 && index.kind == IndexKind::Unique

@@ -2,12 +2,13 @@
 //! are kept and shown, and change nothing; but `tenon.device`, which is `residence`'s.
 
 use super::residence;
+use super::view::{SWITCHES, switched};
 use crate::catalog::bind::{Target, undefined};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::definition::{StorageParameter, storage};
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::CreateTableOptions;
-use tenon_storage::{IndexShown, PartitionIndex, Relation};
+use tenon_storage::{IndexShown, PartitionIndex, Relation, View};
 
 /// Names and values, as they are kept.
 pub(super) type Options = Vec<(String, String)>;
@@ -245,6 +246,22 @@ fn index_options(shown: &IndexShown, given: &[StorageParameter], is_set: bool) -
     Ok(changed(&shown.options, given, is_set))
 }
 
+/// The switches of a view.
+fn change_view(session: &Session, view: &View, given: &[StorageParameter], is_set: bool) -> Result<()> {
+    let mut options = view.options.clone();
+    for own in given.iter().filter(|own| SWITCHES.contains(&own.name.as_str())) {
+        options.retain(|(name, _)| *name != own.name);
+        if is_set {
+            options.push((own.name.clone(), switched(&own.name, own.value.as_deref())?));
+        }
+    }
+    let transaction = session.transaction()?;
+    transaction
+        .lock()
+        .set_view_options(&view.schema_name, &view.name, options)?;
+    Ok(())
+}
+
 fn refuse_values(given: &[StorageParameter]) -> Result<()> {
     match given.iter().any(|own| own.value.is_some()) {
         true => {
@@ -276,8 +293,7 @@ pub(super) fn change(session: &mut Session, place: &Target, given: &[StoragePara
             let detail = "This operation is not supported for sequences.";
             return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message).detail(detail));
         }
-        // `security_barrier` and its like change nothing of a view.
-        Relation::View(_) => return Ok(()),
+        Relation::View(view) => return change_view(session, view, given, is_set),
     };
     let device = given.iter().filter(|own| own.namespace.as_deref() == Some("tenon"));
     if is_set {

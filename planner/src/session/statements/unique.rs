@@ -61,8 +61,8 @@ impl Unique {
     pub(super) fn verify(&self, table: &TableVersion, index: &str) -> Result<()> {
         let mut own = table.definition().expression_indexes.iter();
         let oid = own.find(|own| own.name == index).map(|own| own.oid);
-        let meant = self.0.iter().filter(|key| Some(key.oid) == oid);
-        meant.map(|key| key.verify(table)).collect()
+        let mut meant = self.0.iter().filter(|key| Some(key.oid) == oid);
+        meant.try_for_each(|key| key.verify(table))
     }
 }
 

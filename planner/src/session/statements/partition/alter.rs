@@ -1,6 +1,6 @@
 //! ALTER TABLE of a partition, and what it says of partitions.
 
-use super::{attach, indexes};
+use super::{attach, own_keys};
 use crate::catalog::bind::{Binder, Target};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::definition::{Action, ColumnChange, PartitionChange};
@@ -115,8 +115,8 @@ pub(crate) async fn action(
             constraint: TableConstraint::Check(check),
             not_valid,
         } => add_check(session, partition, place, check, *not_valid).await,
-        AlterTableOperation::AddConstraint { constraint, .. } if let Some(key) = indexes::Key::of(constraint) => {
-            indexes::add_key(session, partition, &key, only).await
+        AlterTableOperation::AddConstraint { constraint, .. } if let Some(key) = own_keys::Key::of(constraint) => {
+            own_keys::add_key(session, partition, &key, only).await
         }
         AlterTableOperation::RenameConstraint { old_name, new_name }
             if let Some(index) = partition.index(&crate::catalog::bind::fold(old_name))
@@ -252,7 +252,7 @@ pub(crate) fn refuse_only(binder: &Binder, relation: &Relation, action: &Action)
             "cannot drop column from only the partitioned table when partitions exist"
         }
         AlterTableOperation::RenameColumn { .. } => "inherited column must be renamed in child tables too",
-        AlterTableOperation::AddConstraint { constraint, .. } if indexes::Key::of(constraint).is_some() => {
+        AlterTableOperation::AddConstraint { constraint, .. } if own_keys::Key::of(constraint).is_some() => {
             return Ok(());
         }
         AlterTableOperation::AddConstraint { .. } => "constraint must be added to child tables too",

@@ -1,6 +1,6 @@
 //! CREATE TABLE ... PARTITION OF.
 
-use super::{Parent, bound, indexes, parent};
+use super::{Parent, bound, indexes, own_keys, parent};
 use crate::catalog::bind::{Target, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
@@ -64,8 +64,8 @@ pub(crate) async fn create(
     indexes::inherit(session, &*there(session)?)?;
     for key in own_keys(create) {
         let partition = there(session)?;
-        if let Some(key) = indexes::Key::of(&key) {
-            indexes::add_key(session, &partition, &key, false).await?;
+        if let Some(key) = own_keys::Key::of(&key) {
+            own_keys::add_key(session, &partition, &key, false).await?;
         }
     }
     Ok(Outcome::Command("CREATE TABLE".into()))
@@ -126,7 +126,7 @@ fn own_keys(create: &CreateTable) -> Vec<TableConstraint> {
         }
     }
     let listed = create.constraints.iter();
-    keys.extend(listed.filter(|own| indexes::Key::of(own).is_some()).cloned());
+    keys.extend(listed.filter(|own| own_keys::Key::of(own).is_some()).cloned());
     keys
 }
 

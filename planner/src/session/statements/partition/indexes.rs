@@ -7,18 +7,14 @@ use crate::catalog::partitions;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::parse_expression;
 use crate::session::Session;
-use crate::session::run;
-use crate::session::statements::index::{existing, key_name};
-use crate::session::statements::{constraints, create, keys};
+use crate::session::statements::constraints;
+use crate::session::statements::index::key_name;
 use datafusion::arrow::array::RecordBatch;
-use datafusion::sql::sqlparser::ast::{
-    self, ConstraintCharacteristics, Ident, IndexColumn, IndexOption, NullsDistinctOption, ObjectName, TableConstraint,
-};
-use std::sync::Arc;
+use datafusion::sql::sqlparser::ast;
 use tenon_storage::datetime::shown;
 use tenon_storage::{
-    ColumnOrder, DatabaseState, Deferral, ExpressionIndex, Index, IndexDef, IndexKind, IndexShown, OnlyIndex,
-    Partition, PartitionIndex, Relation, TableDefinition, quote,
+    Deferral, ExpressionIndex, Index, IndexDef, IndexKind, IndexShown, OnlyIndex, Partition, PartitionIndex, Relation,
+    TableDefinition, quote,
 };
 
 /// An index of a table or a partition, as one that a partition has of it is declared.
@@ -83,7 +79,12 @@ fn key_names(index: &ExpressionIndex) -> Result<Vec<String>> {
 }
 
 /// Whether an index of a partition may be part of another, by what is in it.
-fn fits(binder: &Binder, schema: &Relation, child: &PartitionIndex, parent: &PartitionIndex) -> Result<bool> {
+pub(super) fn fits(
+    binder: &Binder,
+    schema: &Relation,
+    child: &PartitionIndex,
+    parent: &PartitionIndex,
+) -> Result<bool> {
     let (own, of) = (&child.declared, &parent.declared);
     let class = |index: &ExpressionIndex| {
         let order = index.ordered_keys().map(|(_, order)| order.operator_class);
@@ -274,7 +275,7 @@ pub(in super::super) async fn create(
     add(session, partition, index, kind, Deferral::Never, names, only).await
 }
 
-async fn add(
+pub(super) async fn add(
     session: &mut Session,
     partition: &Partition,
     mut index: ExpressionIndex,
@@ -342,304 +343,6 @@ async fn refuse_equal(session: &Session, partition: &Partition, index: &Expressi
         index.keys.join(", "),
         values.join(", ")
     )))
-}
-
-/// What a key says that is declared with a table or added to it.
-pub(in super::super) struct Key<'a> {
-    kind: IndexKind,
-    name: Option<&'a Ident>,
-    columns: &'a [IndexColumn],
-    options: &'a [IndexOption],
-    characteristics: Option<&'a ConstraintCharacteristics>,
-    nulls_not_distinct: bool,
-}
-
-impl<'a> Key<'a> {
-    /// None where it is no key.
-    pub(in super::super) fn of(constraint: &'a TableConstraint) -> Option<Self> {
-        match constraint {
-            TableConstraint::PrimaryKey(key) => Some(Key {
-                kind: IndexKind::Primary,
-                name: key.name.as_ref(),
-                columns: &key.columns,
-                options: &key.index_options,
-                characteristics: key.characteristics.as_ref(),
-                nulls_not_distinct: false,
-            }),
-            TableConstraint::Unique(key) => Some(Key {
-                kind: IndexKind::Constraint,
-                name: key.name.as_ref(),
-                columns: &key.columns,
-                options: &key.index_options,
-                characteristics: key.characteristics.as_ref(),
-                nulls_not_distinct: key.nulls_distinct == NullsDistinctOption::NotDistinct,
-            }),
-            _ => None,
-        }
-    }
-
-    fn word(&self) -> &'static str {
-        match self.kind {
-            IndexKind::Primary => "PRIMARY KEY",
-            _ => "UNIQUE",
-        }
-    }
-}
-
-/// ADD CONSTRAINT of a partition's own PRIMARY KEY or UNIQUE constraint.
-pub(in super::super) async fn add_key(
-    session: &mut Session,
-    partition: &Partition,
-    key: &Key<'_>,
-    only: bool,
-) -> Result<()> {
-    let columns = key.columns.iter().map(create::key_column).collect::<Result<Vec<_>>>()?;
-    let fields = partition.schema.fields();
-    for (at, column) in columns.iter().enumerate() {
-        if fields.find(column).is_none() {
-            let message = format!("column \"{column}\" named in key does not exist");
-            return Err(SqlError::new(state::UNDEFINED_COLUMN, message));
-        }
-        if columns[..at].contains(column) {
-            let message = format!(
-                "column \"{column}\" appears twice in {} constraint",
-                key.word().to_lowercase()
-            );
-            return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
-        }
-    }
-    let (include, shown) = constraints::included(session, key.options, fields.iter().map(|own| own.name().as_str()))?;
-    let deferral = keys::deferral(key.characteristics)?;
-    let index = ExpressionIndex {
-        oid: 0,
-        name: key.name.map(fold).unwrap_or_default(),
-        unique: true,
-        nulls_not_distinct: key.nulls_not_distinct,
-        keys: columns.iter().map(|name| quote::identifier(name)).collect(),
-        predicate: None,
-        computed: Default::default(),
-        slot: Default::default(),
-        key_rows: Default::default(),
-        order: vec![ColumnOrder::default(); columns.len()],
-        include,
-        shown,
-        partition: None,
-    };
-    if deferral != Deferral::Never {
-        // Keys that are computed are checked with each statement. Those of the table are what it says.
-        let state_now = session.state();
-        let above = state_now
-            .relation_by_oid(partition.parent)
-            .map(all_of)
-            .unwrap_or_default();
-        let waits = |above: &PartitionIndex| above.deferral == deferral && above.declared.keys == index.keys;
-        if !above.iter().any(waits) {
-            return Err(SqlError::unsupported("a deferrable key of one partition"));
-        }
-    }
-    super::check_unique(partition.partitioning.as_ref(), &partition.name, &columns, key.word())?;
-    if key.kind == IndexKind::Primary {
-        if partition.indexes.iter().any(|own| own.kind == IndexKind::Primary) {
-            let message = format!("multiple primary keys for table \"{}\" are not allowed", partition.name);
-            return Err(SqlError::new(state::INVALID_TABLE_DEFINITION, message));
-        }
-        for column in &columns {
-            super::alter::set_not_null(session, partition, column, true).await?;
-        }
-    }
-    let mut names = columns;
-    names.extend(index.include.iter().cloned());
-    add(session, partition, index, key.kind, deferral, &names, only).await
-}
-
-/// ADD CONSTRAINT of a key to a partitioned table alone: it is not valid before each partition has one.
-pub(in super::super) async fn add_only_key(session: &mut Session, place: &Target, key: &Key<'_>) -> Result<()> {
-    let columns = key.columns.iter().map(create::key_column).collect::<Result<Vec<_>>>()?;
-    let state_now = session.state();
-    let table = state_now.table(&place.schema, &place.name);
-    let table = table.ok_or_else(|| SqlError::internal("a table is not there"))?;
-    if key.kind == IndexKind::Primary && table.definition().declared_primary_key().is_some() {
-        let message = format!("multiple primary keys for table \"{}\" are not allowed", place.name);
-        return Err(SqlError::new(state::INVALID_TABLE_DEFINITION, message));
-    }
-    if let Some(missing) = columns
-        .iter()
-        .find(|name| table.definition().column_index(name).is_none())
-    {
-        let message = format!("column \"{missing}\" named in key does not exist");
-        return Err(SqlError::new(state::UNDEFINED_COLUMN, message));
-    }
-    super::check_constraint(session, &place.schema, &place.name, &columns, key.word())?;
-    let own = table.definition().columns.iter().map(|own| own.name.as_str());
-    let (include, shown) = constraints::included(session, key.options, own)?;
-    let deferral = keys::deferral(key.characteristics)?;
-    let default = || match key.kind {
-        IndexKind::Primary => Some(format!("{}_pkey", place.name)),
-        _ => None,
-    };
-    let def = IndexDef {
-        nulls_not_distinct: key.nulls_not_distinct,
-        include,
-        shown: IndexShown {
-            only: Some(OnlyIndex {
-                unique: true,
-                constraint: Some(key.kind),
-            }),
-            ..shown
-        },
-        unique: false,
-        constraint: false,
-        ..constraints::unique_index(columns.clone(), key.name.map(fold).or_else(default))
-    };
-    let transaction = session.transaction()?;
-    let mut transaction = transaction.lock();
-    for column in columns.iter().filter(|_| key.kind == IndexKind::Primary) {
-        transaction.set_not_null(&place.schema, &place.name, column, true)?;
-    }
-    transaction.create_index(&place.schema, &place.name, def)?;
-    if deferral != Deferral::Never {
-        transaction.defer_key(&place.schema, &place.name, &columns, deferral)?;
-    }
-    Ok(())
-}
-
-/// An index and what it is of.
-struct Found {
-    relation: Relation,
-    index: PartitionIndex,
-}
-
-fn found(session: &Session, name: &ObjectName) -> Result<Option<Found>> {
-    let Some((schema, last)) = existing(session, name)? else {
-        return Ok(None);
-    };
-    let state_now = session.state();
-    let mut relations = state_now
-        .schema(&schema)
-        .into_iter()
-        .flat_map(|entry| entry.relations());
-    Ok(relations.find_map(|relation| {
-        let index = all_of(relation).into_iter().find(|index| index.declared.name == last)?;
-        let relation = relation.clone();
-        Some(Found { relation, index })
-    }))
-}
-
-/// ALTER INDEX ... ATTACH PARTITION.
-pub(in super::super) async fn attach(session: &mut Session, to: &ObjectName, name: &ObjectName) -> Result<()> {
-    let missing = |name: &ObjectName| crate::catalog::bind::undefined(None, &super::super::last(name));
-    let parent = found(session, to)?.ok_or_else(|| missing(to))?;
-    let child = found(session, name)?.ok_or_else(|| missing(name))?;
-    let (of, own) = (&parent.index.declared.name, &child.index.declared.name);
-    if parent.relation.partitioning().is_none() {
-        let message = format!("ALTER action ATTACH PARTITION cannot be performed on relation \"{of}\"");
-        let detail = "This operation is not supported for indexes.";
-        return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message).detail(detail));
-    }
-    if child.index.parent == Some(parent.index.declared.oid) {
-        return Ok(());
-    }
-    let refused = |state, detail: String| {
-        let message = format!("cannot attach index \"{own}\" as a partition of index \"{of}\"");
-        Err(SqlError::new(state, message).detail(detail))
-    };
-    if child.index.parent.is_some() {
-        let detail = format!("Index \"{own}\" is already attached to another index.");
-        return refused(state::OBJECT_NOT_IN_PREREQUISITE_STATE, detail);
-    }
-    let partition = match &child.relation {
-        Relation::Partition(partition) if partition.parent == parent.relation.oid() => partition.clone(),
-        _ => {
-            let table = parent.relation.name();
-            let detail = format!("Index \"{own}\" is not an index on any partition of table \"{table}\".");
-            return refused(state::OBJECT_NOT_IN_PREREQUISITE_STATE, detail);
-        }
-    };
-    if !fits(&session.binder(), &child.relation, &child.index, &parent.index)? {
-        let detail = "The index definitions do not match.".to_string();
-        return refused(state::INVALID_OBJECT_DEFINITION, detail);
-    }
-    if parent.index.is_constraint() && !child.index.is_constraint() {
-        let table = parent.relation.name();
-        let detail = format!(
-            "The index \"{of}\" belongs to a constraint in table \"{table}\" but no constraint exists for index \"{own}\"."
-        );
-        return refused(state::INVALID_OBJECT_DEFINITION, detail);
-    }
-    let taken = |index: &PartitionIndex| index.parent == Some(parent.index.declared.oid);
-    if partition.indexes.iter().any(taken) {
-        let detail = format!(
-            "Another index is already attached for partition \"{}\".",
-            partition.name
-        );
-        return refused(state::OBJECT_NOT_IN_PREREQUISITE_STATE, detail);
-    }
-    let attached = |index: &mut PartitionIndex| index.parent = Some(parent.index.declared.oid);
-    let transaction = session.transaction()?;
-    transaction
-        .lock()
-        .change_partition_index(child.index.declared.oid, attached)?;
-    settle(session, parent).await
-}
-
-/// Has an index be valid once each partition has a valid one that is part of it, and those above it likewise.
-async fn settle(session: &Session, of: Found) -> Result<()> {
-    let mut next = Some(of);
-    while let Some(Found { relation, index }) = next {
-        let oid = index.declared.oid;
-        let state_now = session.state();
-        let has = |partition: &Arc<Partition>| {
-            let mut own = partition.indexes.iter();
-            own.any(|own| own.parent == Some(oid) && own.is_valid())
-        };
-        if index.is_valid() || !state_now.partitions(relation.oid()).iter().all(has) {
-            return Ok(());
-        }
-        let transaction = session.transaction()?;
-        next = match &relation {
-            Relation::Partition(partition) => {
-                let valid = |own: &mut PartitionIndex| own.declared.shown.only = None;
-                transaction.lock().change_partition_index(oid, valid)?;
-                above(&state_now, partition.parent, index.parent)
-            }
-            _ => {
-                let root = relation.oid();
-                run::background(&session.engine, async move {
-                    Ok(transaction.lock().validate_only_index(root, oid)?)
-                })
-                .await?;
-                None
-            }
-        };
-    }
-    Ok(())
-}
-
-fn above(state_now: &DatabaseState, relation: u32, index: Option<u32>) -> Option<Found> {
-    let relation = state_now.relation_by_oid(relation)?.clone();
-    let index = all_of(&relation)
-        .into_iter()
-        .find(|own| Some(own.declared.oid) == index)?;
-    Some(Found { relation, index })
-}
-
-/// DROP INDEX of a partition's.
-pub(in super::super) fn drop(session: &Session, partition: &Partition, index: &PartitionIndex) -> Result<()> {
-    let (name, state_now) = (&index.declared.name, session.state());
-    if let Some(above) = above(&state_now, partition.parent, index.parent) {
-        let of = &above.index.declared.name;
-        let message = format!("cannot drop index {name} because index {of} requires it");
-        let hint = format!("You can drop index {of} instead.");
-        return Err(SqlError::new(state::DEPENDENT_OBJECTS_STILL_EXIST, message).hint(hint));
-    }
-    if index.is_constraint() {
-        let table = &partition.name;
-        let message = format!("cannot drop index {name} because constraint {name} on table {table} requires it");
-        let hint = format!("You can drop constraint {name} on table {table} instead.");
-        return Err(SqlError::new(state::DEPENDENT_OBJECTS_STILL_EXIST, message).hint(hint));
-    }
-    session.transaction()?.lock().drop_partition_index(index.declared.oid)?;
-    Ok(())
 }
 
 /// Drops the partitions' indexes that read a column.

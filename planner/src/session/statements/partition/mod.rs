@@ -3,10 +3,12 @@
 
 pub(super) mod alter;
 pub(super) mod attach;
+pub(super) mod attached_indexes;
 mod bound;
 mod create;
 pub(super) mod indexes;
 mod key;
+pub(super) mod own_keys;
 
 pub(super) use create::create;
 pub(super) use key::{check_unique, declared as partitioning, refuse_change_of_key};
