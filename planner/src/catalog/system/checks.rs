@@ -195,6 +195,12 @@ pub(super) fn descriptions(binder: &Binder) -> Vec<Row> {
 
 /// The columns that a table's condition names, in its order.
 fn columns_of(binder: &Binder, shown: &Shown<'_>) -> Vec<usize> {
+    let relation = binder.snapshot.relation_by_oid(shown.table);
+    relation.map_or_else(Vec::new, |relation| named_columns(relation, &shown.condition))
+}
+
+/// The columns of a relation that an expression names, in its order.
+pub(super) fn named_columns(relation: &Relation, text: &str) -> Vec<usize> {
     struct Names<'a>(&'a Relation, Vec<usize>);
     impl Visitor for Names<'_> {
         type Break = ();
@@ -211,11 +217,8 @@ fn columns_of(binder: &Binder, shown: &Shown<'_>) -> Vec<usize> {
             ControlFlow::Continue(())
         }
     }
-    let Some(relation) = binder.snapshot.relation_by_oid(shown.table) else {
-        return Vec::new();
-    };
     let mut names = Names(relation, Vec::new());
-    if let Ok(condition) = parse_expression(&shown.condition) {
+    if let Ok(condition) = parse_expression(text) {
         let _ = condition.visit(&mut names);
     }
     names.1

@@ -2,7 +2,7 @@
 //! from sequences, the database's types that columns, types and functions are made of, what views read, and the functions that
 //! views, defaults and conditions call. pg_dump puts what it writes into their order.
 
-use super::checks::{of_relation, part_oid};
+use super::checks::{named_columns, of_relation, part_oid};
 use super::foreign_keys::{self, Shown};
 use super::indexes::ShownIndex;
 use super::regnames::system_table;
@@ -201,10 +201,20 @@ fn of_indexes(binder: &Binder, calls: &Calls<'_>, depends: &mut impl FnMut(Addre
             }
             None => own,
         };
-        for at in index.positions().into_iter().filter(|at| *at > 0) {
-            depends(of_columns, ("pg_class", relation, at as usize), "a");
+        let mut columns: BTreeSet<usize> = index.positions().into_iter().map(|at| at as usize).collect();
+        columns.remove(&0);
+        // One without a column among its keys is the table's by itself.
+        if columns.is_empty() {
+            columns.insert(0);
         }
-        for text in index.texts() {
+        let texts = index.texts();
+        for text in &texts {
+            columns.extend(named_columns(index.relation, text).iter().map(|at| at + 1));
+        }
+        for at in columns {
+            depends(of_columns, ("pg_class", relation, at), "a");
+        }
+        for text in texts {
             for on in calls.expression(text, index.relation.columns()) {
                 depends(own, ("pg_proc", on, 0), "n");
             }

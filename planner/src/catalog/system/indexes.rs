@@ -6,6 +6,8 @@ use super::relations::relations;
 use super::rows;
 use super::shown_text::{pretty_text, shown_text};
 use crate::catalog::bind::Binder;
+use crate::pg::parse::parse_expression;
+use crate::pg::rewrite::index_key_name;
 use std::sync::Arc;
 use tenon_storage::{
     ColumnOrder, Deferral, ExpressionIndex, Index, IndexKind, IndexShown, Partition, PartitionIndex, Relation, SqlType,
@@ -319,7 +321,8 @@ impl<'a> ShownIndex<'a> {
             match (key, &self.of) {
                 (Some(name), _) => add((*name).to_string(), of_column(name)),
                 (None, Keys::Expressions(own)) => {
-                    let name = own.keys.get(at).map_or("expr".into(), |key| key_name(key));
+                    let key = own.keys.get(at).and_then(|key| parse_expression(key).ok());
+                    let name = key.map_or_else(|| "expr".into(), |key| index_key_name(&key));
                     add(name, types.get(at).copied().flatten());
                 }
                 (None, Keys::Columns(_)) => {}
@@ -334,20 +337,6 @@ impl<'a> ShownIndex<'a> {
     /// The number of its constraint, which is another than its own.
     pub(super) fn constraint_oid(&self) -> u32 {
         super::constraint_oid(self.oid)
-    }
-}
-
-/// What a key that is an expression is called.
-fn key_name(key: &str) -> String {
-    use crate::pg::parse::parse_expression;
-    use datafusion::sql::sqlparser::ast::Expr;
-    match parse_expression(key) {
-        Ok(Expr::Function(call)) => crate::pg::rewrite::function_name(&call),
-        Ok(Expr::Nested(inner)) => match *inner {
-            Expr::Function(call) => crate::pg::rewrite::function_name(&call),
-            _ => "expr".into(),
-        },
-        _ => "expr".into(),
     }
 }
 

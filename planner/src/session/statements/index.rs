@@ -13,6 +13,7 @@ use crate::pg::errors::from_datafusion;
 use crate::pg::outcome::Outcome;
 use crate::pg::parse::definition::storage;
 use crate::pg::parse::parse_expression;
+use crate::pg::rewrite::index_key_name;
 use crate::pg::tokens::only;
 use crate::session::Session;
 use crate::session::run;
@@ -194,7 +195,7 @@ fn declared(
         defaults::refuse_sets(&expr, places.0, places.1)?;
         generated::refuse_changing(binder, &expr, places.0)?;
         constraints::expression(binder, expr.clone(), columns)?;
-        names.push(key_name(&expr));
+        names.push(index_key_name(&expr));
         keys.push(qualify::expression(binder, &expr)?.to_string());
     }
     let order = match other_method(create)? {
@@ -381,19 +382,6 @@ async fn on_expressions(
         }
         _ => error,
     })
-}
-
-/// What an index that nobody has named calls one of its keys.
-pub(super) fn key_name(key: &Expr) -> String {
-    match key {
-        Expr::Identifier(name) => fold(name),
-        Expr::Function(call) => crate::pg::rewrite::function_name(call),
-        Expr::Nested(inner) => match inner.as_ref() {
-            Expr::Function(call) => crate::pg::rewrite::function_name(call),
-            _ => "expr".into(),
-        },
-        _ => "expr".into(),
-    }
 }
 
 fn column(column: &IndexColumn) -> Result<(String, ColumnOrder)> {

@@ -14,6 +14,7 @@ mod comment;
 mod composite;
 mod conflict;
 mod conflict_predicate;
+mod conflict_through;
 mod constraints;
 mod copy;
 mod create;

@@ -14,7 +14,7 @@ use crate::session::plan_cache::{Basis, Found, Keeper, PlanCacheMode};
 use crate::session::run::{self, ExecutionContext, Source};
 use crate::session::{Prepared, Session};
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::FieldRef;
+use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast;
@@ -330,11 +330,21 @@ pub(crate) fn returned_as_promised(prepared: &Prepared, outcome: Outcome) -> Res
         _ => false,
     };
     if let (true, Some(promised), Outcome::Rows { columns, .. }) = (changes, &prepared.columns, &outcome)
-        && (promised.len() != columns.len() || promised.iter().zip(columns).any(|(a, b)| differ(a, b)))
+        && (promised.len() != columns.len()
+            || promised
+                .iter()
+                .zip(columns)
+                .any(|(a, b)| differ(a, b) && !is_deeper(a, b)))
     {
         return Err(SqlError::changed_result());
     }
     Ok(outcome)
+}
+
+/// Whether columns are of one array type, whose values have other numbers of dimensions.
+fn is_deeper(a: &ColumnDesc, b: &ColumnDesc) -> bool {
+    let is_list = |of: &ColumnDesc| matches!(of.data_type, DataType::List(_));
+    a.name == b.name && a.pg_type == b.pg_type && is_list(a) && is_list(b)
 }
 
 fn differ(a: &ColumnDesc, b: &ColumnDesc) -> bool {

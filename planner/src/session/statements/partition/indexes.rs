@@ -6,9 +6,9 @@ use crate::catalog::bind::{Binder, Target, fold};
 use crate::catalog::partitions;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::parse_expression;
+use crate::pg::rewrite::index_key_name;
 use crate::session::Session;
 use crate::session::statements::constraints;
-use crate::session::statements::index::key_name;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::sql::sqlparser::ast;
 use tenon_storage::datetime::shown;
@@ -72,7 +72,7 @@ fn of_columns(definition: &TableDefinition, index: &Index) -> PartitionIndex {
 
 /// What names an index that nobody has named.
 fn key_names(index: &ExpressionIndex) -> Result<Vec<String>> {
-    let keys = index.keys.iter().map(|key| Ok(key_name(&parse_expression(key)?)));
+    let keys = index.keys.iter().map(|key| Ok(index_key_name(&parse_expression(key)?)));
     let mut names = keys.collect::<Result<Vec<_>>>()?;
     names.extend(index.include.iter().cloned());
     Ok(names)
