@@ -96,7 +96,7 @@ impl Session {
         loop {
             let result = match self.begin_statement(prepared.statement.reads_rows()) {
                 Ok(()) => match Box::pin(statements::run(self, prepared, params)).await {
-                    Ok(outcome) => match statements::query::returned_as_promised(prepared, outcome) {
+                    Ok(outcome) => match statements::promised::returned_as_promised(prepared, outcome) {
                         Ok(outcome) => statements::references::at_statement_end(self).await.map(|()| outcome),
                         Err(error) => Err(error),
                     },

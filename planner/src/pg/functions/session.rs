@@ -1,4 +1,6 @@
 //! Functions about the session itself: who, where, when. Most are known when the statement is planned.
+//!
+//! More than 400 lines because the functions of a session are told apart by their names in one place.
 
 use super::addresses;
 use super::advisory;

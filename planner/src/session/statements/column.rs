@@ -106,7 +106,7 @@ pub(super) async fn add(session: &mut Session, place: &Target, column: ColumnDef
         .await?;
     }
     if declared.primary_key {
-        alter::add_primary_key(
+        keys::add_primary_key(
             session,
             &place.schema,
             &place.name,
@@ -121,7 +121,7 @@ pub(super) async fn add(session: &mut Session, place: &Target, column: ColumnDef
         keys::defer(session, place, &[(vec![name.clone()], declared.key_deferral)])?;
     }
     if let Some(unique) = declared.unique {
-        alter::add_unique(session, &place.schema, &place.name, unique).await?;
+        keys::add_unique(session, &place.schema, &place.name, unique).await?;
         keys::defer(session, place, &[(vec![name.clone()], declared.unique_deferral)])?;
     }
     for (own, check) in declared.checks {

@@ -54,6 +54,7 @@ mod owner;
 mod parameters;
 mod partition;
 mod permitted;
+pub(super) mod promised;
 mod qualify;
 pub(super) mod query;
 mod ranges;

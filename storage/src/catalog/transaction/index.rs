@@ -1,6 +1,7 @@
 //! CREATE, DROP and ALTER INDEX.
 
-use super::super::index::{Deferral, ExpressionIndex, Index, IndexDef, IndexKind, IndexShown, default_name};
+use super::super::index::{Deferral, ExpressionIndex, Index, IndexDef, IndexKind, IndexShown};
+use super::super::index_names::default_name;
 use super::super::table::{TableDefinition, TableVersion};
 use super::super::unique;
 use super::Transaction;

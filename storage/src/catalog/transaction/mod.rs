@@ -30,7 +30,7 @@ pub use rows::Keys;
 
 use super::database::Database;
 use super::declaration::TableDef;
-use super::index::default_name;
+use super::index_names::default_name;
 use super::locks::Holder;
 use super::moves::Removed;
 use super::objects::{Object, ObjectKey};

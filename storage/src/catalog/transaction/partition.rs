@@ -1,6 +1,7 @@
 //! Partitions: made, and following the table whose rows they name.
 
-use super::super::index::{ExpressionIndex, Index, IndexKind, default_name};
+use super::super::index::{ExpressionIndex, Index, IndexKind};
+use super::super::index_names::default_name;
 use super::super::partition::{Partition, PartitionIndex, Partitioning};
 use super::super::rights::Secured;
 use super::super::state::Relation;
