@@ -385,7 +385,7 @@ fn binary(bytes: &[u8], oid: u32, data_type: &DataType, number: usize, charset: 
         }
         oid::UUID if bytes.len() == 16 => ScalarValue::FixedSizeBinary(16, Some(bytes.to_vec())),
         oid::UUID => return Err(bad()),
-        oid::JSONB => match bytes {
+        oid::JSONB | oid::JSONPATH => match bytes {
             [1, json @ ..] => text(
                 utf8(&charset.decode(json)?)?,
                 oid,

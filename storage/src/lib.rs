@@ -63,10 +63,10 @@ pub use catalog::{
     DefaultGrants, Deferral, DeviceResidence, Domain, ExpressionIndex, FOREIGN_KEY_COLUMNS_MAX, ForeignKey, Function,
     FunctionArgument, FunctionOptions, FunctionParameter, FunctionResult, Generated, Grant, Index, IndexDef, IndexKind,
     IndexShown, IndexSlot, KeyRows, KeyValues, Keys, Locked, Membership, Object, ObjectKey, Objects, OnCommit,
-    OnlyIndex, Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, PendingKeys, RangeValue,
-    Reads, ReferentialAction, Relation, Rights, Role, RowLocation, RowSet, SchemaEntry, Secured, Sequence, SequenceDef,
-    SequenceOwner, TableDef, TableDefinition, TableRows, TableUsage, TableUses, TableVersion, Transaction, View,
-    default_name,
+    OnlyIndex, Partition, PartitionBound, PartitionIndex, PartitionKey, PartitionStrategy, Partitioning, PendingKeys,
+    RangeValue, Reads, ReferentialAction, Relation, Rights, Role, RowLocation, RowSet, SchemaEntry, Secured, Sequence,
+    SequenceDef, SequenceOwner, TableDef, TableDefinition, TableRows, TableUsage, TableUses, TableVersion, Transaction,
+    View, default_name,
 };
 pub use catalog::{kept_settings, privilege, rights, roles};
 pub use composite_type::{Attribute, CompositeType};

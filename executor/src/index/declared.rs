@@ -50,7 +50,7 @@ impl<'a> Declared<'a> {
     /// Those of a table.
     pub fn all(table: &'a TableVersion) -> impl Iterator<Item = Declared<'a>> {
         let definition = table.definition();
-        let computed = definition.expression_indexes.iter().filter_map(Declared::computed);
+        let computed = definition.computed_indexes().filter_map(Declared::computed);
         definition.all_indexes().map(Declared::from).chain(computed)
     }
 

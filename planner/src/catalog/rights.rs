@@ -3,7 +3,7 @@
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::identity::Acting;
 use tenon_storage::rights::{self, Secured};
-use tenon_storage::{DatabaseState, Relation, TableVersion, privilege};
+use tenon_storage::{DatabaseState, Relation, privilege};
 
 /// One role's rights in one snapshot.
 #[derive(Clone, Copy)]
@@ -95,8 +95,8 @@ impl Rights<'_> {
     }
 
     /// Indexes belong to whom their table belongs.
-    pub fn check_owner_of_index(&self, table: &TableVersion, index: &str) -> Result<()> {
-        match self.owns(table.oid()) {
+    pub fn check_owner_of_index(&self, table: u32, index: &str) -> Result<()> {
+        match self.owns(table) {
             true => Ok(()),
             false => Err(must_own("index", index)),
         }

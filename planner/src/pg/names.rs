@@ -21,7 +21,9 @@ pub(crate) fn fold(ident: &Ident) -> String {
 
 /// The sequence that a default asks: `nextval('name'::regclass)`, or without the cast.
 pub(crate) fn named_sequence(default: &str) -> Option<String> {
-    let rest = default.strip_prefix("nextval('")?;
+    let rest = default.strip_prefix("pg_catalog.").unwrap_or(default);
+    let called = ["nextval('", "\"nextval\"('"];
+    let rest = called.iter().find_map(|called| rest.strip_prefix(called))?;
     let (name, to) = rest.rsplit_once('\'')?;
     let casts = to == ")" || to.eq_ignore_ascii_case("::regclass)");
     casts.then(|| name.replace("''", "'"))

@@ -5,6 +5,7 @@ use crate::catalog::services::Services;
 use crate::optimizer::execution::task;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::advisory::Locks;
+use crate::pg::functions::exported::Exported;
 use crate::pg::places::Places;
 use crate::pg::tasks::{self, Short};
 use crate::session::Clients;
@@ -109,6 +110,8 @@ pub struct Engine {
     pub(crate) checks: KeptChecks,
     pub(crate) channels: Channels,
     pub(crate) advisory: Arc<Locks>,
+    /// Snapshots that transactions have handed on.
+    pub(crate) exported: Arc<Exported>,
     /// Where functions that stop connections find them.
     pub(crate) clients: OnceLock<Weak<dyn Clients>>,
     /// Present until drop, which must not wait for running queries.
@@ -211,6 +214,7 @@ impl Engine {
             checks: KeptChecks::default(),
             channels: Channels::default(),
             advisory: Arc::default(),
+            exported: Arc::default(),
             clients: OnceLock::new(),
             runtime: Some(runtime),
             short: Some(short),

@@ -96,7 +96,7 @@ impl Session {
         loop {
             let result = match self.begin_statement(prepared.statement.reads_rows()) {
                 Ok(()) => match Box::pin(statements::run(self, prepared, params)).await {
-                    Ok(outcome) => match statements::query::returned_as_promised(prepared, outcome) {
+                    Ok(outcome) => match statements::promised::returned_as_promised(prepared, outcome) {
                         Ok(outcome) => statements::references::at_statement_end(self).await.map(|()| outcome),
                         Err(error) => Err(error),
                     },
@@ -185,6 +185,35 @@ impl Session {
             _ => return Ok(None),
         };
         Ok(Some(Outcome::Command(tag.into())))
+    }
+
+    /// SET TRANSACTION SNAPSHOT.
+    pub(crate) fn import_snapshot(&mut self, name: &str) -> Result<()> {
+        let refused = |message: &str| Err(SqlError::new(state::ACTIVE_SQL_TRANSACTION, message));
+        match self.block() {
+            Some(block) if block.used => {
+                return refused("SET TRANSACTION SNAPSHOT must be called before any query");
+            }
+            Some(block) if !block.savepoints.is_empty() => {
+                return refused("SET TRANSACTION SNAPSHOT must not be called in a subtransaction");
+            }
+            Some(block) if !block.keeps_snapshot() => {
+                let message =
+                    "a snapshot-importing transaction must have isolation level SERIALIZABLE or REPEATABLE READ";
+                return Err(SqlError::unsupported_as(message));
+            }
+            _ => {}
+        }
+        let snapshot = self.engine.exported.find(name).ok_or_else(|| {
+            let message = format!("invalid snapshot identifier: \"{name}\"");
+            SqlError::new(state::INVALID_PARAMETER_VALUE, message)
+        })?;
+        let next = self.engine.database().begin_at(snapshot).acts_for(self.info.process_id);
+        if let Some(block) = self.block_mut() {
+            *block.transaction.lock() = next;
+            block.used = true;
+        }
+        Ok(())
     }
 
     /// ISOLATION LEVEL or READ ONLY of the open block.

@@ -4,6 +4,7 @@ use super::{Block, Session, reads};
 use crate::catalog::bind::{self, Binder};
 use crate::catalog::rights::Rights;
 use crate::pg::error::{Result, SqlError, state};
+use crate::pg::functions::exported::Exporter;
 use crate::pg::functions::session::Facts;
 use crate::pg::identity::Acting;
 use crate::pg::planning;
@@ -284,6 +285,12 @@ impl Session {
             planning: self.planning(),
             used: Default::default(),
             used_time: Default::default(),
+            exporter: Exporter {
+                exported: self.engine.exported.clone(),
+                transaction: self
+                    .transaction()
+                    .map_or_else(|_| Weak::new(), |own| Arc::downgrade(&own)),
+            },
             relation_named: bind::relation_named,
         })
     }

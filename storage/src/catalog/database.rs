@@ -171,6 +171,11 @@ impl Database {
         Transaction::new(self.clone(), self.snapshot())
     }
 
+    /// Begins a transaction that sees what another saw.
+    pub fn begin_at(self: &Arc<Self>, state: Arc<DatabaseState>) -> Transaction {
+        Transaction::new(self.clone(), state)
+    }
+
     /// The tables that are locked, and those that are waited for.
     pub fn locked_tables(&self) -> Vec<LockedTable> {
         self.locks.of_tables()

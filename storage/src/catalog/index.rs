@@ -12,8 +12,6 @@ use std::sync::{Arc, OnceLock};
 
 /// Most columns of an index, as in PostgreSQL.
 const INDEX_COLUMNS_MAX: usize = 32;
-/// Longest name in bytes, as in PostgreSQL (NAMEDATALEN - 1).
-const NAME_BYTES_MAX: usize = 63;
 
 /// What an index is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +39,7 @@ pub enum Deferral {
 }
 
 impl Deferral {
-    fn is_never(&self) -> bool {
+    pub(super) fn is_never(&self) -> bool {
         *self == Deferral::Never
     }
 }
@@ -75,6 +73,9 @@ pub struct IndexShown {
 pub struct OnlyIndex {
     /// It was declared UNIQUE, which is shown.
     pub unique: bool,
+    /// It is a constraint's: the primary key's, or a UNIQUE constraint's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub constraint: Option<IndexKind>,
 }
 
 impl IndexShown {
@@ -132,6 +133,22 @@ impl Index {
     pub fn is_declared_unique(&self) -> bool {
         self.is_unique() || self.shown.only.is_some_and(|only| only.unique)
     }
+
+    /// What it is there for, also of one that is not valid yet.
+    pub fn declared_kind(&self) -> IndexKind {
+        match self.shown.only {
+            Some(OnlyIndex {
+                constraint: Some(kind), ..
+            }) => kind,
+            Some(OnlyIndex { unique: true, .. }) => IndexKind::Unique,
+            _ => self.kind,
+        }
+    }
+
+    /// Whether a PRIMARY KEY or UNIQUE constraint is made of it, of one that is not valid yet too.
+    pub fn is_constraint(&self) -> bool {
+        matches!(self.declared_kind(), IndexKind::Primary | IndexKind::Constraint)
+    }
 }
 
 /// Holds an index's data, whose type is its builder's affair: it goes when the last version of the table goes that has
@@ -179,6 +196,9 @@ pub struct ExpressionIndex {
     pub include: Vec<String>,
     #[serde(default, skip_serializing_if = "IndexShown::is_plain")]
     pub shown: IndexShown,
+    /// The partition whose rows alone it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<u32>,
 }
 
 impl ExpressionIndex {
@@ -237,6 +257,23 @@ impl TableDefinition {
         }
     }
 
+    /// The primary key's index, of one that is not valid yet too.
+    pub fn declared_primary_key(&self) -> Option<&Index> {
+        self.all_indexes()
+            .find(|index| index.declared_kind() == IndexKind::Primary)
+    }
+
+    /// Those whose keys are computed: its own, and its partitions'.
+    pub fn computed_indexes(&self) -> impl Iterator<Item = &ExpressionIndex> {
+        self.expression_indexes.iter().chain(&self.partition_indexes)
+    }
+
+    /// The oids of its own indexes.
+    pub(super) fn index_oids(&self) -> impl Iterator<Item = u32> {
+        let computed = self.expression_indexes.iter().map(|index| index.oid);
+        self.all_indexes().map(|index| index.oid).chain(computed)
+    }
+
     pub(super) fn all_indexes_mut(&mut self) -> impl Iterator<Item = &mut Index> {
         self.primary_key.iter_mut().chain(&mut self.indexes)
     }
@@ -279,7 +316,7 @@ impl TableDefinition {
             index.slot = Arc::default();
             index.key_rows = Arc::default();
         }
-        for index in &mut self.expression_indexes {
+        for index in self.expression_indexes.iter_mut().chain(&mut self.partition_indexes) {
             index.slot = Arc::default();
             index.key_rows = Arc::default();
         }
@@ -294,76 +331,5 @@ impl TableDefinition {
             let positions = index.columns.iter_mut().chain(&mut index.include);
             positions.filter(|own| **own > at).for_each(|own| *own -= 1);
         }
-    }
-}
-
-/// The name that PostgreSQL gives: `{table}_{columns}_{label}`, the longer of the first two parts cut to fit, with a
-/// number where it is taken.
-pub fn default_name(table: &str, columns: &[&str], label: &str, is_free: impl Fn(&str) -> bool) -> String {
-    let mut joined = String::new();
-    for (at, column) in columns.iter().enumerate() {
-        let again = columns[..at].iter().filter(|before| *before == column).count();
-        let separator = if at == 0 { "" } else { "_" };
-        match again {
-            0 => joined.push_str(&format!("{separator}{column}")),
-            _ => joined.push_str(&format!("{separator}{column}{again}")),
-        }
-        if joined.len() > NAME_BYTES_MAX {
-            break;
-        }
-    }
-    for number in 0.. {
-        let label = match number {
-            0 => label.to_string(),
-            _ => format!("{label}{number}"),
-        };
-        let name = object_name(table, &joined, &label);
-        if is_free(&name) {
-            return name;
-        }
-    }
-    unreachable!("numbers do not end")
-}
-
-fn object_name(table: &str, columns: &str, label: &str) -> String {
-    let separators = if columns.is_empty() { 1 } else { 2 };
-    let available = NAME_BYTES_MAX - separators - label.len();
-    let (mut first, mut second) = (table.len(), columns.len());
-    while first + second > available {
-        if first > second {
-            first -= 1;
-        } else {
-            second -= 1;
-        }
-    }
-    let (table, columns) = (cut(table, first), cut(columns, second));
-    match columns {
-        "" => format!("{table}_{label}"),
-        _ => format!("{table}_{columns}_{label}"),
-    }
-}
-
-/// At most `bytes` bytes, and no part of a character.
-fn cut(text: &str, bytes: usize) -> &str {
-    let end = (0..=bytes.min(text.len()))
-        .rev()
-        .find(|end| text.is_char_boundary(*end));
-    &text[..end.unwrap_or(0)]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::default_name;
-
-    #[test]
-    fn names_are_made_as_in_postgresql() {
-        assert_eq!(default_name("t", &["a", "b"], "idx", |_| true), "t_a_b_idx");
-        assert_eq!(default_name("t", &["a", "a"], "idx", |_| true), "t_a_a1_idx");
-        assert_eq!(default_name("t", &[], "pkey", |_| true), "t_pkey");
-        let taken = |name: &str| name != "t_a_idx" && name != "t_a_idx1";
-        assert_eq!(default_name("t", &["a"], "idx", taken), "t_a_idx2");
-        let long = "x".repeat(60);
-        let name = default_name(&long, &[&"y".repeat(40)], "idx", |_| true);
-        assert_eq!(name, format!("{}_{}_idx", "x".repeat(29), "y".repeat(29)));
     }
 }

@@ -4,6 +4,7 @@ pub mod database;
 pub mod declaration;
 pub mod foreign_key;
 pub mod index;
+mod index_names;
 pub mod kept_settings;
 pub mod locks;
 mod moves;
@@ -25,15 +26,16 @@ mod usage;
 pub use database::Database;
 pub use declaration::{Check, ColumnDef, DeviceResidence, Generated, OnCommit, TableDef};
 pub use foreign_key::{FOREIGN_KEY_COLUMNS_MAX, ForeignKey, ReferentialAction};
-pub use index::{
-    ColumnOrder, Deferral, ExpressionIndex, Index, IndexDef, IndexKind, IndexShown, IndexSlot, OnlyIndex, default_name,
-};
+pub use index::{ColumnOrder, Deferral, ExpressionIndex, Index, IndexDef, IndexKind, IndexShown, IndexSlot, OnlyIndex};
+pub use index_names::default_name;
 pub use kept_settings::KeptSettings;
 pub use objects::{
     Composite, Domain, Function, FunctionArgument, FunctionOptions, FunctionParameter, FunctionResult, Object,
     ObjectKey, Objects,
 };
-pub use partition::{Partition, PartitionBound, PartitionKey, PartitionStrategy, Partitioning, RangeValue};
+pub use partition::{
+    Partition, PartitionBound, PartitionIndex, PartitionKey, PartitionStrategy, Partitioning, RangeValue,
+};
 pub use rights::{DefaultGrants, Grant, Rights, Secured};
 pub use roles::{Membership, Role};
 pub use row_set::{RowSet, TableRows};

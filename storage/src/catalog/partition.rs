@@ -2,6 +2,7 @@
 //! that its bound, and the bounds of the partitions that it is part of, let in. The planner makes conditions of the bounds.
 
 use super::declaration::{Check, ColumnDef};
+use super::index::{Deferral, ExpressionIndex, IndexKind};
 use super::table::TableDefinition;
 use arrow::datatypes::{Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
@@ -74,6 +75,9 @@ pub struct Partition {
     /// Storage parameters that are kept and shown, and change nothing: names and values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<(String, String)>,
+    /// In the order of their creation: what the indexes of its table are called here, and those that are of its rows alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub indexes: Vec<PartitionIndex>,
     /// Its columns in its own order, as those of the root.
     pub columns: Vec<usize>,
     /// What is read from a store takes it from its root (`aligned`).
@@ -81,7 +85,43 @@ pub struct Partition {
     pub schema: SchemaRef,
 }
 
+/// An index as a partition has it. Where it is part of a valid one above, that one has the rows, and this is a name.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PartitionIndex {
+    /// The index, of what the partition is directly part of, that it is attached to.
+    pub parent: Option<u32>,
+    pub kind: IndexKind,
+    /// When its keys are checked, as it is shown: the index that it is part of says when they are.
+    #[serde(default, skip_serializing_if = "Deferral::is_never")]
+    pub deferral: Deferral,
+    /// Its keys are texts over the columns of the root, columns alone too. Of what is divided itself, it is not valid (ONLY)
+    /// before each part has one.
+    pub declared: ExpressionIndex,
+}
+
+impl PartitionIndex {
+    /// Whether a PRIMARY KEY or UNIQUE constraint is made of it.
+    pub fn is_constraint(&self) -> bool {
+        matches!(self.kind, IndexKind::Primary | IndexKind::Constraint)
+    }
+
+    pub fn is_valid(&self) -> bool {
+        self.declared.shown.only.is_none()
+    }
+}
+
 impl Partition {
+    pub fn index(&self, name: &str) -> Option<&PartitionIndex> {
+        self.indexes.iter().find(|own| own.declared.name == name)
+    }
+
+    /// The names of its own constraints and those of its keys.
+    pub fn constraints(&self) -> impl Iterator<Item = &str> {
+        let keys = self.indexes.iter().filter(|own| own.is_constraint());
+        let checks = self.checks.iter().map(|check| check.name.as_str());
+        keys.map(|own| own.declared.name.as_str()).chain(checks)
+    }
+
     /// Takes the columns of its root, and after a change of the root follows it: one that was added comes last.
     pub(crate) fn aligned(&self, before: &[ColumnDef], root: &TableDefinition) -> Partition {
         let (mut columns, mut not_null) = (self.columns.clone(), self.not_null.clone());

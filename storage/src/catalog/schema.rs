@@ -2,6 +2,7 @@
 //! one table takes the same time whatever else there is.
 
 use super::index::{ExpressionIndex, Index};
+use super::partition::{Partition, PartitionIndex};
 use super::state::Relation;
 use super::table::TableVersion;
 use imbl::OrdMap;
@@ -14,7 +15,7 @@ pub struct SchemaEntry {
     pub oid: u32,
     relations: OrdMap<Arc<str>, Relation>,
     by_oid: OrdMap<u32, Arc<str>>,
-    /// The table of each index. Indexes share the names of relations.
+    /// The table, or the partition, of each index. Indexes share the names of relations.
     indexes: OrdMap<Arc<str>, Arc<str>>,
 }
 
@@ -76,6 +77,12 @@ impl SchemaEntry {
         Some((table, index))
     }
 
+    /// An index of a partition by its name, with the partition.
+    pub fn partition_index(&self, name: &str) -> Option<(&Arc<Partition>, &PartitionIndex)> {
+        let partition = self.relation(self.indexes.get(name)?)?.as_partition()?;
+        Some((partition, partition.index(name)?))
+    }
+
     /// Puts a relation in the place of that of the same name, which it gives.
     pub(super) fn put(&mut self, relation: Relation) -> Option<Relation> {
         let name: Arc<str> = match self.relations.get_key_value(relation.name()) {
@@ -131,12 +138,15 @@ impl SchemaEntry {
 
 fn index_names(relation: &Relation) -> impl Iterator<Item = &str> {
     let tables = relation.as_table().into_iter();
-    tables.flat_map(|table| {
+    let of_tables = tables.flat_map(|table| {
         let definition = table.definition();
         let indexes = definition.all_indexes().map(|index| index.name.as_str());
         let others = definition.expression_indexes.iter();
         indexes.chain(others.map(|index| index.name.as_str()))
-    })
+    });
+    let partitions = relation.as_partition().into_iter();
+    let of_partitions = partitions.flat_map(|partition| partition.indexes.iter());
+    of_tables.chain(of_partitions.map(|index| index.declared.name.as_str()))
 }
 
 /// Whether they are one and the same version.

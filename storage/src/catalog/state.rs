@@ -28,6 +28,16 @@ pub struct View {
     /// The columns that it gave when it was created.
     pub schema: SchemaRef,
     pub check_option: CheckOption,
+    /// Its other options, names and values: `security_barrier`, which is shown alone, and `security_invoker`.
+    pub options: Vec<(String, String)>,
+}
+
+impl View {
+    /// Whether what it reads is asked of who reads it, not of its owner.
+    pub fn is_of_invoker(&self) -> bool {
+        let mut own = self.options.iter().filter(|(name, _)| name == "security_invoker");
+        own.any(|(_, value)| value == "true")
+    }
 }
 
 /// WITH CHECK OPTION: which new rows a view refuses.

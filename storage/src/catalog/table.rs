@@ -43,6 +43,9 @@ pub struct TableDefinition {
     /// Those that are not the primary key's, in the order of their creation.
     pub indexes: Vec<Index>,
     pub expression_indexes: Vec<ExpressionIndex>,
+    /// Those of partitions that are part of no valid one above, which have their rows here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub partition_indexes: Vec<ExpressionIndex>,
     pub checks: Vec<Check>,
     /// In the order of their creation. Stores of before have none.
     #[serde(default)]
@@ -91,6 +94,7 @@ impl TableDefinition {
             primary_key: None,
             indexes: Vec::new(),
             expression_indexes: Vec::new(),
+            partition_indexes: Vec::new(),
             checks: def.checks,
             foreign_keys: Vec::new(),
             on_commit: def.on_commit,
@@ -177,13 +181,13 @@ impl TableDefinition {
     /// The index of a PRIMARY KEY or UNIQUE constraint.
     pub fn constraint_index(&self, name: &str) -> Option<&Index> {
         self.all_indexes()
-            .find(|index| index.name == name && matches!(index.kind, IndexKind::Primary | IndexKind::Constraint))
+            .find(|index| index.name == name && index.is_constraint())
     }
 
     /// Whether rows with values in these columns may have other keys of unique indexes than with others.
     pub fn has_keys_of(&self, mut is_changed: impl FnMut(usize) -> bool) -> bool {
         let mut unique = self.all_indexes().filter(|index| index.is_unique());
-        let mut computed = self.expression_indexes.iter().filter(|index| index.unique);
+        let mut computed = self.computed_indexes().filter(|index| index.unique);
         unique.any(|index| index.columns.iter().any(|at| is_changed(*at)))
             || computed.any(|index| {
                 // What nothing has computed yet may read any column.
@@ -194,9 +198,7 @@ impl TableDefinition {
 
     /// The names of all constraints.
     pub fn constraints(&self) -> impl Iterator<Item = &str> {
-        let keys = self
-            .all_indexes()
-            .filter(|index| matches!(index.kind, IndexKind::Primary | IndexKind::Constraint));
+        let keys = self.all_indexes().filter(|index| index.is_constraint());
         keys.map(|index| index.name.as_str())
             .chain(self.checks.iter().map(|check| check.name.as_str()))
             .chain(self.foreign_keys.iter().map(|key| key.name.as_str()))

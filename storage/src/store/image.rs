@@ -42,6 +42,8 @@ pub(super) struct ViewImage {
     /// As an Arrow IPC stream without rows.
     columns: Vec<u8>,
     check_option: CheckOption,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    options: Vec<(String, String)>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -111,6 +113,7 @@ impl RelationImage {
                 sql: view.sql.clone(),
                 columns: StreamWriter::try_new(Vec::new(), &view.schema)?.into_inner()?,
                 check_option: view.check_option,
+                options: view.options.clone(),
             }),
             Relation::Sequence(sequence) => {
                 let counter = sequence.written();
@@ -356,6 +359,7 @@ impl Image {
                     sql: view.sql,
                     schema: columns(&view.columns)?,
                     check_option: view.check_option,
+                    options: view.options,
                 })),
                 RelationImage::Sequence(own) => {
                     let known = (own.value, own.is_called);

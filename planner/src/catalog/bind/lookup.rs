@@ -132,13 +132,23 @@ impl<'a> Names<'a> {
         Ok(self.find(schema.as_deref(), &last))
     }
 
-    /// An index on columns or expressions of that name: its table, its oid and its own name.
-    pub(crate) fn any_index(&self, name: &ObjectName) -> Result<Option<(&'a Arc<TableVersion>, u32, &'a str)>> {
+    /// An index of that name, whatever it is of: the oid of its table or partition, its own and its name.
+    pub(crate) fn any_index(&self, name: &ObjectName) -> Result<Option<(u32, u32, &'a str)>> {
         if let Some((table, index)) = self.index(name)? {
-            return Ok(Some((table, index.oid, &index.name)));
+            return Ok(Some((table.oid(), index.oid, &index.name)));
         }
         let (schema, last) = self.split(name)?;
-        let within = |schema: &str| self.snapshot.schema(schema)?.expression_index(&last);
+        let within = |schema: &str| {
+            let entry = self.snapshot.schema(schema)?;
+            let of_expressions = entry.expression_index(&last);
+            let of_expressions = of_expressions.map(|(table, index)| (table.oid(), index));
+            let of_partition = || {
+                entry
+                    .partition_index(&last)
+                    .map(|(own, index)| (own.oid, &index.declared))
+            };
+            of_expressions.or_else(of_partition)
+        };
         let found = match schema {
             Some(schema) => within(self.temporary(Some(&schema)).unwrap_or_default()),
             None => self.path.iter().find_map(|schema| within(schema)),

@@ -21,7 +21,10 @@ const STACK_MORE_BYTES: usize = 8 << 20;
 
 pub(super) fn source(binder: &Binder, view: &View) -> Result<Arc<dyn TableSource>> {
     let mut binder = binder.deeper()?;
-    binder.acting = Acting::of(&binder.snapshot, binder.snapshot.owner(view.oid));
+    binder.acting = match view.is_of_invoker() {
+        true => binder.facts.acting,
+        false => Acting::of(&binder.snapshot, binder.snapshot.owner(view.oid)),
+    };
     // Views in views: each takes its planner's stack once more.
     let plan = stacker::maybe_grow(STACK_LEFT_BYTES_MIN, STACK_MORE_BYTES, || plan(&binder, view))?;
     Ok(provider_as_source(Arc::new(ViewTable::new(

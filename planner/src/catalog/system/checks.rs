@@ -4,7 +4,7 @@ use super::names::without_parentheses;
 use super::relations::{relations, schema_oid};
 use super::rights::is_accessible;
 use super::rows::{Row, row};
-use super::shown_text::shown_text;
+use super::shown_text::{pretty_text, shown_text};
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::parse::parse_expression;
 use crate::pg::walk::{Visit, VisitMut};
@@ -22,6 +22,7 @@ struct Shown<'a> {
     condition: String,
     not_valid: bool,
     comment: Option<&'a str>,
+    inherited: bool,
 }
 
 /// The first oid that `part_oid` gives.
@@ -34,12 +35,17 @@ pub(super) fn part_oid(of: u32, at: usize) -> u32 {
     PARTS_FROM | (of.wrapping_mul(PARTS_MAX).wrapping_add(at as u32) & (PARTS_FROM - 1))
 }
 
-/// The conditions of a relation's own rows.
-pub(super) fn of_relation(relation: &Relation) -> &[Check] {
+/// The conditions of a relation's rows, and whether a partition has them of its table.
+pub(super) fn of_relation<'a>(binder: &'a Binder, relation: &'a Relation) -> Vec<(&'a Check, bool)> {
+    let own = |check: &'a Check| (check, false);
     match relation {
-        Relation::Table(table) => &table.definition().checks,
-        Relation::Partition(partition) => &partition.checks,
-        Relation::View(_) | Relation::Sequence(_) => &[],
+        Relation::Table(table) => table.definition().checks.iter().map(own).collect(),
+        Relation::Partition(partition) => {
+            let root = binder.snapshot.table_by_oid(partition.root).into_iter();
+            let inherited = root.flat_map(|root| root.definition().checks.iter().map(|check| (check, true)));
+            partition.checks.iter().map(own).chain(inherited).collect()
+        }
+        Relation::View(_) | Relation::Sequence(_) => Vec::new(),
     }
 }
 
@@ -81,7 +87,8 @@ fn shown(binder: &Binder, condition: &str) -> String {
 
 fn all(binder: &Binder) -> Vec<Shown<'_>> {
     let of_tables = relations(binder).flat_map(|relation| {
-        of_relation(relation).iter().enumerate().map(|(at, check)| Shown {
+        let checks = of_relation(binder, relation).into_iter().enumerate();
+        checks.map(|(at, (check, inherited))| Shown {
             oid: part_oid(relation.oid(), at),
             name: &check.name,
             schema: relation.schema_name(),
@@ -89,7 +96,8 @@ fn all(binder: &Binder) -> Vec<Shown<'_>> {
             domain: 0,
             condition: shown(binder, &check.condition),
             not_valid: check.not_valid,
-            comment: check.comment.as_deref(),
+            comment: check.comment.as_deref().filter(|_| !inherited),
+            inherited,
         })
     });
     let domains = binder.snapshot.objects().values().filter_map(|object| match object {
@@ -106,6 +114,7 @@ fn all(binder: &Binder) -> Vec<Shown<'_>> {
             condition: shown(binder, &of_value(condition)),
             not_valid: false,
             comment: None,
+            inherited: false,
         })
     });
     of_tables.chain(of_domains).collect()
@@ -151,8 +160,8 @@ pub(super) fn constraints(binder: &Binder) -> Vec<Row> {
             "confupdtype": " ",
             "confdeltype": " ",
             "confmatchtype": " ",
-            "conislocal": true,
-            "coninhcount": 0_i64,
+            "conislocal": !shown.inherited,
+            "coninhcount": i64::from(shown.inherited),
             "connoinherit": false,
             "conbin": shown.condition.as_str(),
             "conkey": columns_of(binder, &shown).iter().map(|at| *at as i64 + 1).collect::<Vec<_>>(),
@@ -186,6 +195,12 @@ pub(super) fn descriptions(binder: &Binder) -> Vec<Row> {
 
 /// The columns that a table's condition names, in its order.
 fn columns_of(binder: &Binder, shown: &Shown<'_>) -> Vec<usize> {
+    let relation = binder.snapshot.relation_by_oid(shown.table);
+    relation.map_or_else(Vec::new, |relation| named_columns(relation, &shown.condition))
+}
+
+/// The columns of a relation that an expression names, in its order.
+pub(super) fn named_columns(relation: &Relation, text: &str) -> Vec<usize> {
     struct Names<'a>(&'a Relation, Vec<usize>);
     impl Visitor for Names<'_> {
         type Break = ();
@@ -202,11 +217,8 @@ fn columns_of(binder: &Binder, shown: &Shown<'_>) -> Vec<usize> {
             ControlFlow::Continue(())
         }
     }
-    let Some(relation) = binder.snapshot.relation_by_oid(shown.table) else {
-        return Vec::new();
-    };
     let mut names = Names(relation, Vec::new());
-    if let Ok(condition) = parse_expression(&shown.condition) {
+    if let Ok(condition) = parse_expression(text) {
         let _ = condition.visit(&mut names);
     }
     names.1
@@ -313,7 +325,7 @@ pub(super) fn definition(binder: &Binder, oid: i64, is_pretty: bool) -> Option<S
     let shown = all(binder).into_iter().find(|shown| i64::from(shown.oid) == oid)?;
     let not_valid = if shown.not_valid { " NOT VALID" } else { "" };
     Some(match is_pretty {
-        true => format!("CHECK ({}){not_valid}", shown.condition),
+        true => format!("CHECK ({}){not_valid}", pretty_text(shown.condition)),
         false => format!("CHECK (({})){not_valid}", shown.condition),
     })
 }

@@ -219,7 +219,7 @@ fn usage_of_domain(binder: &Binder, of: &Arc<Domain>, database: &str) -> Row {
 fn all_columns(binder: &Binder) -> impl Iterator<Item = (&Relation, Vec<Column<'_>>)> {
     let shown = relations(binder).filter(|relation| matches!(relation.kind(), "table" | "view"));
     let shown = shown.filter(|relation| rights::is_accessible(binder, relation));
-    shown.map(|relation| (relation, columns(relation)))
+    shown.map(|relation| (relation, columns(binder, relation)))
 }
 
 fn usage_by_columns(binder: &Binder, database: &str, of_domains: bool) -> Vec<Row> {

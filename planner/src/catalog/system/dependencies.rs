@@ -1,8 +1,10 @@
-//! Rows of `pg_depend` and `pg_rewrite` that are of this database: sequences that columns own, defaults that take their values
+//! Rows of `pg_depend` and `pg_rewrite` that are of this database: indexes, keys, sequences that columns own, defaults that take their values
 //! from sequences, the database's types that columns, types and functions are made of, what views read, and the functions that
 //! views, defaults and conditions call. pg_dump puts what it writes into their order.
 
-use super::checks::{of_relation, part_oid};
+use super::checks::{named_columns, of_relation, part_oid};
+use super::foreign_keys::{self, Shown};
+use super::indexes::ShownIndex;
 use super::regnames::system_table;
 use super::relations::{Column, columns, relations};
 use super::rows::{Row, row};
@@ -13,7 +15,7 @@ use crate::pg::parse::{parse, parse_expression, parse_query};
 use crate::pg::statement::Kind;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::sql::sqlparser::ast::{ObjectName, visit_relations};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use tenon_storage::range::RangeType;
 use tenon_storage::{Domain, Function, FunctionResult, Object, Relation, SqlType, View};
@@ -114,7 +116,11 @@ pub(super) fn rows(binder: &Binder) -> Vec<Row> {
         let own = relation.oid();
         if let Some(owner) = relation.as_sequence().and_then(|sequence| sequence.owner.as_ref()) {
             let table = binder.snapshot.relation_by_oid(owner.table_oid);
-            let at = table.and_then(|table| columns(table).iter().position(|column| column.name == owner.column));
+            let at = table.and_then(|table| {
+                columns(binder, table)
+                    .iter()
+                    .position(|column| column.name == owner.column)
+            });
             if let Some(at) = at {
                 let how = if owner.identity { "i" } else { "a" };
                 depends(("pg_class", own, 0), ("pg_class", owner.table_oid, at + 1), how);
@@ -124,7 +130,7 @@ pub(super) fn rows(binder: &Binder) -> Vec<Row> {
         if relation.as_table().is_some() {
             depends(("pg_type", own, 0), ("pg_class", own, 0), "i");
         }
-        for (at, column) in columns(relation).iter().enumerate() {
+        for (at, column) in columns(binder, relation).iter().enumerate() {
             if let Some(of) = own_type(binder, column) {
                 depends(("pg_class", own, at + 1), ("pg_type", of, 0), "n");
             }
@@ -139,7 +145,7 @@ pub(super) fn rows(binder: &Binder) -> Vec<Row> {
                 depends(of, ("pg_proc", on, 0), "n");
             }
         }
-        for (at, check) in of_relation(relation).iter().enumerate() {
+        for (at, (check, _)) in of_relation(binder, relation).into_iter().enumerate() {
             let of = ("pg_constraint", part_oid(own, at), 0);
             depends(of, ("pg_class", own, 0), "a");
             for on in calls.expression(&check.condition, relation.columns()) {
@@ -157,7 +163,72 @@ pub(super) fn rows(binder: &Binder) -> Vec<Row> {
             }
         }
     }
+    of_indexes(binder, &calls, &mut depends);
+    for Shown {
+        table,
+        key,
+        referenced,
+        columns,
+    } in foreign_keys::all(binder)
+    {
+        let own = ("pg_constraint", key.oid, 0);
+        for at in &key.columns {
+            depends(own, ("pg_class", table.oid(), at + 1), "a");
+        }
+        for at in columns {
+            depends(own, ("pg_class", referenced.oid(), at + 1), "n");
+        }
+        depends(own, ("pg_class", key.index, 0), "n");
+    }
     out
+}
+
+/// Indexes go with their columns; one of a constraint with that, which has the columns then; what is part of another index
+/// with it and its table.
+fn of_indexes(binder: &Binder, calls: &Calls<'_>, depends: &mut impl FnMut(Address, Address, &'static str)) {
+    let mut constraints = BTreeMap::new();
+    for index in ShownIndex::constraints(binder) {
+        constraints.insert(index.oid, index.constraint_oid());
+    }
+    for index in ShownIndex::all(binder) {
+        let relation = index.relation.oid();
+        let own = ("pg_class", index.oid, 0);
+        let parent = index.parent();
+        let of_columns = match constraints.get(&index.oid) {
+            Some(constraint) => {
+                depends(own, ("pg_constraint", *constraint, 0), "i");
+                ("pg_constraint", *constraint, 0)
+            }
+            None => own,
+        };
+        let mut columns: BTreeSet<usize> = index.positions().into_iter().map(|at| at as usize).collect();
+        columns.remove(&0);
+        // One without a column among its keys is the table's by itself.
+        if columns.is_empty() {
+            columns.insert(0);
+        }
+        let texts = index.texts();
+        for text in &texts {
+            columns.extend(named_columns(index.relation, text).iter().map(|at| at + 1));
+        }
+        for at in columns {
+            depends(of_columns, ("pg_class", relation, at), "a");
+        }
+        for text in texts {
+            for on in calls.expression(text, index.relation.columns()) {
+                depends(own, ("pg_proc", on, 0), "n");
+            }
+        }
+        if let Some(parent) = parent {
+            depends(own, ("pg_class", parent, 0), "P");
+            depends(own, ("pg_class", relation, 0), "S");
+            if let (Some(constraint), Some(above)) = (constraints.get(&index.oid), constraints.get(&parent)) {
+                let own = ("pg_constraint", *constraint, 0);
+                depends(own, ("pg_constraint", *above, 0), "P");
+                depends(own, ("pg_class", relation, 0), "S");
+            }
+        }
+    }
 }
 
 /// The functions in SQL that texts call.

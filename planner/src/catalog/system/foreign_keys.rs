@@ -1,6 +1,6 @@
 //! FOREIGN KEY constraints as `pg_constraint`, `pg_get_constraintdef` and the information schema show them.
 
-use super::relations::{is_constraint, schema_oid, stored};
+use super::relations::{schema_oid, stored};
 use super::rows::{Row, row};
 use crate::catalog::bind::Binder;
 use std::collections::HashSet;
@@ -221,7 +221,7 @@ pub(super) fn referential(binder: &Binder, database: &str) -> Vec<Row> {
                       }: Shown<'_>| {
         let unique = key
             .index_of(referenced.definition())
-            .filter(|index| is_constraint(index));
+            .filter(|index| index.is_constraint());
         let of_unique = |value: &str| unique.map(|_| value.to_string());
         row! {
             "constraint_catalog": database,

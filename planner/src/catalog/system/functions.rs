@@ -4,13 +4,14 @@
 //! More than 400 lines because it is a table of functions, a few lines each.
 
 use super::activity;
+use super::indexes::ShownIndex;
 use super::regnames::RegType;
-use super::relations::{expression_indexes, indexed, is_constraint, relations};
+use super::relations::relations;
 use super::rows::{self, row};
-use super::shown_text::shown_text;
+use super::shown_text::pretty_text;
 use super::{
-    DATABASE_OID, checks, dependencies, foreign_keys, names, partitions, procs, relations, rights, signatures, types,
-    visible,
+    DATABASE_OID, checks, dependencies, foreign_keys, names, partitions, procs, regnames, relations, rights,
+    signatures, types, visible,
 };
 use crate::catalog::bind::Binder;
 use crate::pg::error::{SqlError, state};
@@ -34,7 +35,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 use tenon_storage::numeric::Numeric;
 use tenon_storage::roles::BOOTSTRAP;
-use tenon_storage::{Index, Object, ObjectKey, Relation, Sequence, TableVersion, quote};
+use tenon_storage::{Object, ObjectKey, Relation, Sequence, quote};
 
 /// What the crate registers: made at first use.
 fn built_in() -> Option<&'static SessionState> {
@@ -68,11 +69,11 @@ pub(crate) fn gives_rows(name: &str) -> bool {
 pub(crate) fn rows_of(binder: &Binder, name: &str, args: &[ScalarValue]) -> Option<Result<Arc<MemTable>>> {
     let (columns, rows): (&[(&str, &str)], _) = match (name, args) {
         ("pg_partition_ancestors", [_]) => {
-            let oids = partitions::ancestors(binder, relation(binder, args));
+            let oids = partitions::ancestors(binder, member(binder, args));
             let rows = oids.into_iter().map(|oid| row! { "relid": oid }).collect();
             (&[("relid", "oid")], rows)
         }
-        ("pg_partition_tree", [_]) => (&partitions::TREE, partitions::tree(binder, relation(binder, args))),
+        ("pg_partition_tree", [_]) => (&partitions::TREE, partitions::tree(binder, member(binder, args))),
         _ => return None,
     };
     Some(rows::table(&rows::schema(columns), &[], &rows))
@@ -84,6 +85,15 @@ fn relation(binder: &Binder, args: &[ScalarValue]) -> Option<Relation> {
         Some(name) if name.parse::<u32>().is_err() => named(binder, &name),
         Some(oid) => find(binder, oid.parse().ok()?),
         None => find(binder, number(args, 0)?),
+    }
+}
+
+/// The same, or the index: its oid.
+fn member(binder: &Binder, args: &[ScalarValue]) -> Option<u32> {
+    match text(args, 0) {
+        Some(name) if name.parse::<u32>().is_err() => regnames::relation(binder, &name),
+        Some(oid) => oid.parse().ok(),
+        None => number(args, 0)?.try_into().ok(),
     }
 }
 
@@ -120,7 +130,7 @@ fn tree(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
     let own = binder.clone();
     let list = item.clone();
     let body = move |args: &[ScalarValue]| {
-        let rows = partitions::tree(&own, relation(&own, args));
+        let rows = partitions::tree(&own, member(&own, args));
         let values = rows.iter().map(|row| rows::value_of(row, column, &list));
         let values: Vec<ScalarValue> = values.collect();
         ScalarValue::List(ScalarValue::new_list(&values, &list, true))
@@ -341,7 +351,7 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
                 let is_pretty = matches!(args.get(2), Some(ScalarValue::Boolean(Some(true))));
                 let shown = text(args, 0);
                 ScalarValue::Utf8(if is_pretty {
-                    shown.map(names::without_parentheses)
+                    shown.map(|text| pretty_text(names::without_parentheses(text)))
                 } else {
                     shown
                 })
@@ -350,50 +360,25 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
         "pg_get_indexdef" => (
             DataType::Utf8,
             Box::new(move |args| {
-                let oid = number(args, 0);
-                let found = oid.and_then(|oid| index(&own, oid));
-                let on_expressions = || {
-                    let (table, index) = expression_indexes(&own).find(|(_, own)| Some(i64::from(own.oid)) == oid)?;
-                    Some(match number(args, 1).filter(|at| *at > 0) {
-                        None => {
-                            let shown = names::expression_index_definition(&own, table, index);
-                            let is_pretty = matches!(args.get(2), Some(ScalarValue::Boolean(Some(true))));
-                            match index.predicate.as_ref().map(|own_text| shown_text(&own, own_text)) {
-                                Some(predicate) if is_pretty => shown
-                                    .strip_suffix(&format!("({predicate})"))
-                                    .map_or(shown.clone(), |head| format!("{head}{predicate}")),
-                                _ => shown,
-                            }
-                        }
-                        Some(at) => {
-                            let keys = index.keys.iter().map(|key| shown_text(&own, key));
-                            let included = index.include.iter().map(|name| quote::identifier(name));
-                            keys.chain(included).nth(at as usize - 1).unwrap_or_default()
-                        }
-                    })
-                };
-                ScalarValue::Utf8(
-                    found
-                        .map(|(table, index)| match number(args, 1).filter(|at| *at > 0) {
-                            None => names::index_definition(table, index),
-                            Some(at) => {
-                                let column = index.columns.iter().chain(&index.include).nth(at as usize - 1);
-                                column.map_or(String::new(), |at| {
-                                    quote::identifier(&table.definition().columns[*at].name)
-                                })
-                            }
-                        })
-                        .or_else(on_expressions),
-                )
+                let found = number(args, 0).and_then(|oid| ShownIndex::find(&own, oid));
+                let is_pretty = matches!(args.get(2), Some(ScalarValue::Boolean(Some(true))));
+                ScalarValue::Utf8(found.map(|index| match number(args, 1).filter(|at| *at > 0) {
+                    None => index.definition(&own, is_pretty),
+                    Some(at) => match is_pretty {
+                        true => pretty_text(index.key(&own, at as usize)),
+                        false => index.key(&own, at as usize),
+                    },
+                }))
             }),
         ),
         "pg_get_constraintdef" => (
             DataType::Utf8,
             Box::new(move |args| {
                 let oid = number(args, 0);
-                let found = oid.and_then(|oid| index(&own, oid));
-                let found = found.filter(|(_, index)| is_constraint(index));
-                let unique = found.map(|(table, key)| names::key_definition(table, key));
+                let is_it = |index: &ShownIndex<'_>| Some(i64::from(index.constraint_oid())) == oid;
+                let unique = ShownIndex::constraints(&own)
+                    .find(is_it)
+                    .map(|index| index.constraint_definition(&own));
                 let foreign = || foreign_keys::definition(&own, oid?);
                 let is_pretty = matches!(args.get(1), Some(ScalarValue::Boolean(Some(true))));
                 let check = || checks::definition(&own, oid?, is_pretty);
@@ -411,16 +396,14 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
         ANCESTORS => (
             DataType::new_list(DataType::UInt32, true),
             Box::new(move |args| {
-                let oids = partitions::ancestors(&own, relation(&own, args));
+                let oids = partitions::ancestors(&own, member(&own, args));
                 let oids: Vec<_> = oids.into_iter().map(|oid| ScalarValue::UInt32(Some(oid))).collect();
                 ScalarValue::List(ScalarValue::new_list(&oids, &DataType::UInt32, true))
             }),
         ),
         "pg_partition_root" => (
             DataType::UInt32,
-            Box::new(move |args| {
-                ScalarValue::UInt32(partitions::ancestors(&own, relation(&own, args)).last().copied())
-            }),
+            Box::new(move |args| ScalarValue::UInt32(partitions::ancestors(&own, member(&own, args)).last().copied())),
         ),
         "pg_get_partition_constraintdef" => (
             DataType::Utf8,
@@ -630,19 +613,10 @@ fn named(binder: &Binder, name: &str) -> Option<Relation> {
     }
 }
 
-/// An index by its oid, with its table.
-fn index(binder: &Binder, oid: i64) -> Option<(&Arc<TableVersion>, &Index)> {
-    indexed(binder).find(|(_, index)| i64::from(index.oid) == oid)
-}
-
 /// The schema and the name of an index.
 pub(super) fn index_by_oid(binder: &Binder, oid: i64) -> Option<(String, String)> {
-    let named = |table: &TableVersion, name: &str| (table.definition().schema_name.clone(), name.to_string());
-    let on_columns = index(binder, oid).map(|(table, index)| named(table, &index.name));
-    on_columns.or_else(|| {
-        let (table, index) = expression_indexes(binder).find(|(_, own)| i64::from(own.oid) == oid)?;
-        Some(named(table, &index.name))
-    })
+    let found = ShownIndex::find(binder, oid)?;
+    Some((found.relation.schema_name().to_string(), found.name.to_string()))
 }
 
 fn number(args: &[ScalarValue], at: usize) -> Option<i64> {

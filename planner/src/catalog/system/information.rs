@@ -3,7 +3,8 @@
 //!
 //! More than 400 lines because it is a table of views, a few lines each.
 
-use super::relations::{Column, collation_name, columns, keyed, relations, shown_default, stored};
+use super::indexes::ShownIndex;
+use super::relations::{Column, collation_name, columns, relations, shown_default, stored};
 use super::rights;
 use super::rows::{self, Row, row};
 use super::shown_text::shown_text;
@@ -13,7 +14,7 @@ use crate::catalog::through::{self, Through, Use};
 use datafusion::datasource::TableProvider;
 use datafusion::error::Result;
 use std::sync::Arc;
-use tenon_storage::{CheckOption, Deferral, Generated, Index, Relation, Sequence, SqlType, TableVersion};
+use tenon_storage::{CheckOption, Deferral, Generated, Relation, Sequence, SqlType};
 
 /// The views, each with its columns.
 const COLUMNS: &str = include_str!("information_columns.txt");
@@ -44,8 +45,8 @@ fn rows_of(binder: &Binder, name: &str, database: &str) -> Vec<Row> {
         "role_table_grants" => rights::table_privileges(binder, database, false),
         "column_privileges" => rights::column_privileges(binder, database, true),
         "role_column_grants" => rights::column_privileges(binder, database, false),
-        "table_constraints" => keyed(binder)
-            .map(|(table, key)| constraint(table, key, database))
+        "table_constraints" => ShownIndex::constraints(binder)
+            .map(|key| constraint(&key, database))
             .chain(foreign_keys::table_constraints(binder, database))
             .chain(checks::table_constraints(binder, database))
             .collect(),
@@ -159,7 +160,7 @@ fn all_columns(binder: &Binder, database: &str) -> Vec<Row> {
             let column = through.columns.get(at);
             column.is_some_and(|(_, value)| through::plain(value).is_some())
         };
-        for (number, column) in columns(relation).iter().enumerate() {
+        for (number, column) in columns(binder, relation).iter().enumerate() {
             let is_updatable = match &through {
                 Some(through) => through.as_ref().is_some_and(|through| is_plain(through, number)),
                 None => true,
@@ -248,43 +249,45 @@ fn column_row(
     row
 }
 
-fn constraint(table: &TableVersion, key: &Index, database: &str) -> Row {
-    let schema = table.definition().schema_name.as_str();
+fn constraint(key: &ShownIndex<'_>, database: &str) -> Row {
+    let schema = key.relation.schema_name();
     row! {
         "constraint_catalog": database,
         "constraint_schema": schema,
-        "constraint_name": key.name.as_str(),
+        "constraint_name": key.name,
         "table_catalog": database,
         "table_schema": schema,
-        "table_name": table.name(),
+        "table_name": key.relation.name(),
         "constraint_type": if key.is_primary() { "PRIMARY KEY" } else { "UNIQUE" },
-        "is_deferrable": yes_or_no(key.deferral != Deferral::Never),
-        "initially_deferred": yes_or_no(key.deferral == Deferral::Deferred),
+        "is_deferrable": yes_or_no(key.deferral() != Deferral::Never),
+        "initially_deferred": yes_or_no(key.deferral() == Deferral::Deferred),
         "enforced": "YES",
-        "nulls_distinct": (!key.is_primary()).then(|| yes_or_no(!key.nulls_not_distinct).to_string()),
+        "nulls_distinct": (!key.is_primary()).then(|| yes_or_no(!key.nulls_not_distinct()).to_string()),
     }
 }
 
 /// The tables that keys are of, and those that foreign keys reference.
 fn tables_of_constraints(binder: &Binder, database: &str) -> Vec<Row> {
     let mut out = Vec::new();
-    let mut add = |table: &TableVersion, name: &str, schema: &str| {
+    let mut add = |(table_schema, table): (&str, &str), name: &str, schema: &str| {
         out.push(row! {
             "table_catalog": database,
-            "table_schema": table.definition().schema_name.as_str(),
-            "table_name": table.name(),
+            "table_schema": table_schema,
+            "table_name": table,
             "constraint_catalog": database,
             "constraint_schema": schema,
             "constraint_name": name,
         });
     };
-    for (table, key) in keyed(binder) {
-        add(table, &key.name, &table.definition().schema_name);
+    for key in ShownIndex::constraints(binder) {
+        let schema = key.relation.schema_name();
+        add((schema, key.relation.name()), key.name, schema);
     }
     for table in stored(binder) {
         for key in &table.definition().foreign_keys {
             if let Some(referenced) = binder.snapshot.table_by_oid(key.references) {
-                add(referenced, &key.name, &table.definition().schema_name);
+                let place = (referenced.definition().schema_name.as_str(), referenced.name());
+                add(place, &key.name, &table.definition().schema_name);
             }
         }
     }
@@ -336,17 +339,17 @@ fn usage_of_views(binder: &Binder, database: &str, of_columns: bool) -> Vec<Row>
 
 fn key_columns(binder: &Binder, database: &str) -> Vec<Row> {
     let mut out = Vec::new();
-    for (table, key) in keyed(binder) {
-        let schema = table.definition().schema_name.as_str();
-        for (number, at) in key.columns.iter().enumerate() {
+    for key in ShownIndex::constraints(binder) {
+        let schema = key.relation.schema_name();
+        for (number, column) in key.key_columns().into_iter().enumerate() {
             out.push(row! {
                 "constraint_catalog": database,
                 "constraint_schema": schema,
-                "constraint_name": key.name.as_str(),
+                "constraint_name": key.name,
                 "table_catalog": database,
                 "table_schema": schema,
-                "table_name": table.name(),
-                "column_name": table.definition().columns[*at].name.as_str(),
+                "table_name": key.relation.name(),
+                "column_name": column,
                 "ordinal_position": number as i64 + 1,
             });
         }

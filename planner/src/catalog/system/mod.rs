@@ -14,6 +14,8 @@ mod encodings;
 mod extensions;
 mod foreign_keys;
 mod functions;
+mod index_rows;
+mod indexes;
 mod information;
 mod locks;
 mod names;
@@ -44,6 +46,11 @@ pub(crate) use regnames::{split, system_table};
 pub(crate) use rewrite::{rewrite, rewrite_value, touches};
 pub(crate) use signatures::types as shipped_arguments;
 pub(crate) use types::{identity as type_identity, name as type_name, written_otherwise};
+
+/// The number of the constraint that an index is there for.
+pub(crate) fn constraint_oid(index: u32) -> u32 {
+    checks::part_oid(index, 0)
+}
 
 /// The oid of a type by any of its names.
 pub(crate) fn type_oid(binder: &Binder, name: &str) -> Option<u32> {

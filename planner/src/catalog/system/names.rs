@@ -1,13 +1,10 @@
 //! PostgreSQL's texts for types and keys.
 
-use super::shown_text::shown_text;
 use super::system_types;
 use crate::pg::parse::parse_expression;
 use datafusion::sql::sqlparser::ast::Expr;
 use tenon_storage::datetime::IntervalRange;
-use tenon_storage::{
-    ColumnOrder, Deferral, EnumType, ExpressionIndex, Index, IndexShown, SqlType, TableVersion, quote,
-};
+use tenon_storage::{ColumnOrder, EnumType, IndexShown, SqlType, quote};
 
 /// `pg_type.typlen`: bytes, -1 for a varying length.
 pub(super) fn length(sql_type: SqlType) -> i64 {
@@ -20,6 +17,7 @@ pub(super) fn length(sql_type: SqlType) -> i64 {
         SqlType::MacAddr8 => 8,
         SqlType::TimeTz => 12,
         SqlType::Interval | SqlType::Uuid => 16,
+        SqlType::Name => 64,
         _ => -1,
     }
 }
@@ -124,17 +122,8 @@ pub(super) fn format_type(oid: i64, typmod: Option<i64>) -> Option<String> {
     Some(name.into())
 }
 
-/// The columns of an index as CREATE INDEX lists them.
-fn key_columns(table: &TableVersion, index: &Index) -> String {
-    let columns = index.columns.iter().zip(&index.order).map(|(at, order)| {
-        let name = quote::identifier(&table.definition().columns[*at].name);
-        in_order(name, order)
-    });
-    columns.collect::<Vec<_>>().join(", ")
-}
-
 /// A key with its operator class and order.
-fn in_order(mut key: String, order: &ColumnOrder) -> String {
+pub(super) fn in_order(mut key: String, order: &ColumnOrder) -> String {
     if let Some(class) = &order.operator_class {
         key.push_str(&format!(" {class}"));
     }
@@ -148,7 +137,7 @@ fn in_order(mut key: String, order: &ColumnOrder) -> String {
 }
 
 /// The clause of an index's columns that are no keys.
-fn included<'a>(columns: impl Iterator<Item = &'a String>) -> String {
+pub(super) fn included<'a>(columns: impl Iterator<Item = &'a String>) -> String {
     let columns: Vec<String> = columns.map(|name| quote::identifier(name)).collect();
     match columns.is_empty() {
         true => String::new(),
@@ -156,54 +145,8 @@ fn included<'a>(columns: impl Iterator<Item = &'a String>) -> String {
     }
 }
 
-/// `pg_get_constraintdef` of a PRIMARY KEY or UNIQUE constraint.
-pub(super) fn key_definition(table: &TableVersion, key: &Index) -> String {
-    let what = if key.is_primary() { "PRIMARY KEY" } else { "UNIQUE" };
-    let waits = match key.deferral {
-        Deferral::Never => "",
-        Deferral::Immediate => " DEFERRABLE",
-        Deferral::Deferred => " DEFERRABLE INITIALLY DEFERRED",
-    };
-    let nulls = if key.nulls_not_distinct {
-        " NULLS NOT DISTINCT"
-    } else {
-        ""
-    };
-    let include = included(key.include.iter().map(|at| &table.definition().columns[*at].name));
-    format!("{what}{nulls} ({}){include}{waits}", key_columns(table, key))
-}
-
-/// `pg_get_indexdef` of an index.
-pub(super) fn index_definition(table: &TableVersion, index: &Index) -> String {
-    format!(
-        "CREATE {}INDEX {} ON {}{}.{} USING {} ({}){}{}{}",
-        if index.is_declared_unique() { "UNIQUE " } else { "" },
-        quote::identifier(&index.name),
-        only(&index.shown),
-        quote::identifier(&table.definition().schema_name),
-        quote::identifier(table.name()),
-        index.shown.method(),
-        key_columns(table, index),
-        included(index.include.iter().map(|at| &table.definition().columns[*at].name)),
-        if index.nulls_not_distinct {
-            " NULLS NOT DISTINCT"
-        } else {
-            ""
-        },
-        with_options(&index.shown),
-    )
-}
-
-/// An index that none of the partitions has says ONLY.
-fn only(shown: &IndexShown) -> &'static str {
-    match shown.only {
-        Some(_) => "ONLY ",
-        None => "",
-    }
-}
-
 /// WITH and the options of an index.
-fn with_options(shown: &IndexShown) -> String {
+pub(super) fn with_options(shown: &IndexShown) -> String {
     if shown.options.is_empty() {
         return String::new();
     }
@@ -216,46 +159,13 @@ fn with_options(shown: &IndexShown) -> String {
 }
 
 /// An expression that is a key: in parentheses, and once more where it is an operator's.
-fn shown_key(text: String) -> String {
+pub(super) fn shown_key(text: String) -> String {
     match parse_expression(&text) {
         Ok(Expr::Nested(inner)) if matches!(*inner, Expr::BinaryOp { .. } | Expr::IsNull(_) | Expr::IsNotNull(_)) => {
             format!("({text})")
         }
         _ => text,
     }
-}
-
-/// The same of one on expressions, or a partial one.
-pub(super) fn expression_index_definition(
-    binder: &crate::catalog::bind::Binder,
-    table: &TableVersion,
-    index: &ExpressionIndex,
-) -> String {
-    let keys = index.ordered_keys();
-    let keys: Vec<String> = keys
-        .map(|(key, order)| in_order(shown_key(shown_text(binder, key)), &order))
-        .collect();
-    format!(
-        "CREATE {}INDEX {} ON {}{}.{} USING {} ({}){}{}{}{}",
-        if index.is_declared_unique() { "UNIQUE " } else { "" },
-        quote::identifier(&index.name),
-        only(&index.shown),
-        quote::identifier(&table.definition().schema_name),
-        quote::identifier(table.name()),
-        index.shown.method(),
-        keys.join(", "),
-        included(index.include.iter()),
-        if index.nulls_not_distinct {
-            " NULLS NOT DISTINCT"
-        } else {
-            ""
-        },
-        with_options(&index.shown),
-        match &index.predicate {
-            Some(predicate) => format!(" WHERE ({})", without_parentheses(shown_text(binder, predicate))),
-            None => String::new(),
-        }
-    )
 }
 
 /// An expression without the parentheses around all of it.

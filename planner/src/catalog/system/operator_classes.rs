@@ -69,25 +69,39 @@ pub(super) fn of_columns(definition: &TableDefinition, index: &Index) -> Vec<i64
 }
 
 pub(super) fn of_expressions(binder: &Binder, definition: &TableDefinition, index: &ExpressionIndex) -> Vec<i64> {
+    let types = key_types(binder, definition, index).into_iter();
+    let class = |(own, order): (Option<SqlType>, ColumnOrder)| {
+        let named = order.operator_class.as_deref().and_then(named);
+        named.or_else(|| own.map(default_of)).unwrap_or_default()
+    };
+    types
+        .zip(index.ordered_keys().map(|(_, order)| order))
+        .map(class)
+        .collect()
+}
+
+/// The types of an index's keys, as far as they can be told.
+pub(super) fn key_types(
+    binder: &Binder,
+    definition: &TableDefinition,
+    index: &ExpressionIndex,
+) -> Vec<Option<SqlType>> {
     let fields: Vec<_> = definition
         .columns
         .iter()
         .map(|own| own.sql_type.field(&own.name, true))
         .collect();
     let schema = DFSchema::try_from(Schema::new(fields)).ok();
-    let class = |(key, order): (&String, ColumnOrder)| {
-        if let Some(own) = order.operator_class.as_deref().and_then(named) {
-            return Some(own);
-        }
+    let of = |key: &String| {
         let schema = schema.as_ref()?;
         let expr = selected(key)?;
         let binder = binder.clone().trusted();
         let expr = binder.expression(expr, schema).ok()?;
         let expr = binder.physical(expr, schema).ok()?;
         let field = expr.return_field(schema.as_arrow()).ok()?;
-        SqlType::from_field(&field).map(default_of)
+        SqlType::from_field(&field)
     };
-    index.ordered_keys().map(|key| class(key).unwrap_or_default()).collect()
+    index.keys.iter().map(of).collect()
 }
 
 /// An expression as a SELECT has it, where numbers have the types that they have there.

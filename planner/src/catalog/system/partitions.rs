@@ -1,5 +1,6 @@
 //! What the system tables say of partitions.
 
+use super::indexes::ShownIndex;
 use super::relations::relations;
 use super::rows::{Row, row};
 use crate::catalog::bind::Binder;
@@ -9,6 +10,11 @@ use tenon_storage::{PartitionBound, PartitionStrategy, Relation};
 /// Whether a relation is a partitioned table.
 pub(super) fn is_divided(relation: &Relation) -> bool {
     relation.partitioning().is_some()
+}
+
+/// Whether it has partitions.
+pub(super) fn is_parted(binder: &Binder, relation: &Relation) -> bool {
+    is_divided(relation) && !binder.snapshot.partitions(relation.oid()).is_empty()
 }
 
 /// A partition's bound, as `pg_get_expr` prints it.
@@ -72,8 +78,15 @@ pub(super) fn partitioned(binder: &Binder) -> Vec<Row> {
 }
 
 /// Oids of a partition and of what it is a part of, up to the root; none of a table that has to do with no partitions.
-pub(super) fn ancestors(binder: &Binder, of: Option<Relation>) -> Vec<u32> {
+pub(super) fn ancestors(binder: &Binder, of: Option<u32>) -> Vec<u32> {
     let mut found = Vec::new();
+    let mut index = of.and_then(|oid| ShownIndex::find(binder, oid.into()));
+    index = index.filter(|own| own.is_divided() || own.parent().is_some());
+    while let Some(own) = index {
+        found.push(own.oid);
+        index = own.parent().and_then(|parent| ShownIndex::find(binder, parent.into()));
+    }
+    let of = of.and_then(|oid| binder.snapshot.relation_by_oid(oid).cloned());
     let mut next = of.filter(|relation| is_divided(relation) || relation.as_partition().is_some());
     while let Some(relation) = next {
         found.push(relation.oid());
@@ -92,7 +105,11 @@ pub(super) const TREE: [(&str, &str); 4] = [
 ];
 
 /// A partitioned table or partition with all below it, level by level.
-pub(super) fn tree(binder: &Binder, of: Option<Relation>) -> Vec<Row> {
+pub(super) fn tree(binder: &Binder, of: Option<u32>) -> Vec<Row> {
+    if let Some(top) = of.and_then(|oid| ShownIndex::find(binder, oid.into())) {
+        return tree_of_index(binder, top);
+    }
+    let of = of.and_then(|oid| binder.snapshot.relation_by_oid(oid).cloned());
     let top = of.filter(|relation| is_divided(relation) || relation.as_partition().is_some());
     let mut found: Vec<(Relation, i64)> = top.into_iter().map(|top| (top, 0)).collect();
     let mut at = 0;
@@ -116,4 +133,31 @@ pub(super) fn tree(binder: &Binder, of: Option<Relation>) -> Vec<Row> {
         }
     };
     found.into_iter().map(row).collect()
+}
+
+/// The same of an index, with those that are part of it.
+fn tree_of_index(binder: &Binder, top: ShownIndex<'_>) -> Vec<Row> {
+    if !top.is_divided() && top.parent().is_none() {
+        return Vec::new();
+    }
+    let mut found = vec![(top, 0_i64)];
+    let mut at = 0;
+    while let Some((index, level)) = found.get(at) {
+        let (oid, level) = (index.oid, level + 1);
+        let mut below: Vec<_> = ShownIndex::all(binder)
+            .filter(|own| own.parent() == Some(oid))
+            .collect();
+        below.sort_by_key(|own| own.oid);
+        found.extend(below.into_iter().map(|own| (own, level)));
+        at += 1;
+    }
+    let row = |(index, level): &(ShownIndex<'_>, i64)| {
+        row! {
+            "relid": index.oid,
+            "parentrelid": index.parent(),
+            "isleaf": !index.is_divided(),
+            "level": *level,
+        }
+    };
+    found.iter().map(row).collect()
 }

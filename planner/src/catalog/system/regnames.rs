@@ -1,10 +1,11 @@
 //! Names and oids of catalog objects, both ways: what `regclass`, `regtype` and their kin read and print.
 
+use super::indexes::ShownIndex;
 use super::{INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID};
 use super::{procs, relations, signatures, system_types, types, visible};
 use crate::catalog::bind::Binder;
 use crate::pg::error::{SqlError, state};
-use tenon_storage::{Object, SqlType, TableVersion, quote};
+use tenon_storage::{Object, SqlType, quote};
 
 /// The aliases of oid that read and print names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,7 +210,7 @@ fn folded(name: &str) -> String {
     split(name).pop().unwrap_or_default()
 }
 
-fn relation(binder: &Binder, name: &str) -> Option<u32> {
+pub(super) fn relation(binder: &Binder, name: &str) -> Option<u32> {
     let parts = split(name);
     let (schema, name) = match parts.as_slice() {
         [name] => (None, name),
@@ -225,14 +226,14 @@ fn relation(binder: &Binder, name: &str) -> Option<u32> {
         return Some(found.oid());
     }
     // Indexes are relations too.
-    let is_it = |table: &TableVersion, own: &str| {
-        let of = &table.definition().schema_name;
-        own == name.as_str() && schema.map_or_else(|| binder.facts.path.contains(of), |schema| of == schema)
+    let of = |place: &str| {
+        let mut own = ShownIndex::all(binder).filter(|index| index.relation.schema_name() == place);
+        own.find(|index| index.name == name.as_str()).map(|index| index.oid)
     };
-    let indexes = relations::indexed(binder).map(|(table, index)| (table, &index.name, index.oid));
-    let computed = relations::expression_indexes(binder).map(|(table, index)| (table, &index.name, index.oid));
-    let mut all = indexes.chain(computed);
-    all.find(|(table, own, _)| is_it(table, own)).map(|(_, _, oid)| oid)
+    match schema {
+        Some(schema) => of(schema),
+        None => binder.facts.path.iter().find_map(|place| of(place)),
+    }
 }
 
 fn relation_name(binder: &Binder, oid: i64) -> Option<String> {
@@ -242,26 +243,11 @@ fn relation_name(binder: &Binder, oid: i64) -> Option<String> {
     let relation = relations::relations(binder)
         .find(|relation| i64::from(relation.oid()) == oid)
         .map(|relation| (relation.schema_name(), relation.name()));
-    let key = || {
-        let mut indexes = relations::indexed(binder);
-        let found = indexes.find(|(_, key)| i64::from(key.oid) == oid);
-        found.map(|(table, key)| (table.definition().schema_name.as_str(), key.name.as_str()))
-    };
-    let computed = || {
-        let mut indexes = relations::expression_indexes(binder);
-        let found = indexes.find(|(_, key)| i64::from(key.oid) == oid);
-        found.map(|(table, key)| (table.definition().schema_name.as_str(), key.name.as_str()))
-    };
-    let (schema, name) = relation.or_else(key).or_else(computed)?;
+    let index = || ShownIndex::find(binder, oid).map(|index| (index.relation.schema_name(), index.name));
+    let (schema, name) = relation.or_else(index)?;
     // The first schema of the path that has a relation or an index of that name.
-    let is_index = |of: &str| {
-        let mut indexes = relations::indexed(binder);
-        let mut computed = relations::expression_indexes(binder);
-        indexes.any(|(table, key)| table.definition().schema_name == of && key.name == name)
-            || computed.any(|(table, key)| table.definition().schema_name == of && key.name == name)
-    };
-    let mut path = binder.facts.path.iter();
-    let found = path.find(|of| binder.snapshot.relation(of, name).is_some() || is_index(of));
+    let has = |of: &str| binder.snapshot.schema(of).is_some_and(|of| of.has(name));
+    let found = binder.facts.path.iter().find(|of| has(of));
     Some(match found.is_some_and(|found| found == schema) {
         true => quote::identifier(name),
         false => format!("{}.{}", quote::identifier(schema), quote::identifier(name)),

@@ -2,12 +2,13 @@
 //!
 //! More than 400 lines because it is a table of catalogs, a function each.
 
+use super::indexes::{ShownIndex, access_method, has_index, reloptions};
 use super::rows::{self, Row, row};
 use super::shown_text::shown_text;
 use super::{DATABASE_OID, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, PG_CATALOG, PG_CATALOG_OID};
 use super::{
-    activity, checks, connection_rules, dependencies, encodings, extensions, foreign_keys, locks, names, on_device,
-    open, operator_classes, partitions, procs, rights, settings, texts, types, usage, zones,
+    activity, checks, connection_rules, dependencies, encodings, extensions, foreign_keys, index_rows, locks, names,
+    on_device, open, partitions, procs, rights, settings, texts, types, usage, zones,
 };
 use crate::catalog::bind::Binder;
 use crate::pg::collations;
@@ -17,8 +18,8 @@ use datafusion::error::Result;
 use datafusion::sql::sqlparser::ast::Expr;
 use std::sync::Arc;
 use tenon_storage::{
-    CheckOption, ColumnOrder, Composite, Deferral, ExpressionIndex, Generated, Index, IndexKind, IndexShown, Object,
-    ObjectKey, Partition, Relation, Secured, Sequence, SqlType, TableVersion,
+    CheckOption, ColumnDef, Composite, Generated, Object, ObjectKey, Partition, Relation, Secured, Sequence, SqlType,
+    TableVersion,
 };
 
 const ZONE_COLUMNS: &[(&str, &str)] = &[
@@ -35,8 +36,13 @@ pub(super) fn rows(binder: &Binder, name: &str) -> Option<Vec<Row>> {
         "pg_class" => classes(binder),
         "pg_attribute" => attributes(binder),
         "pg_attrdef" => defaults(binder),
-        "pg_index" => indexes(binder),
-        "pg_constraint" => constraints(binder),
+        "pg_index" => index_rows::indexes(binder),
+        "pg_constraint" => {
+            let mut all = index_rows::constraints(binder);
+            all.extend(foreign_keys::constraints(binder));
+            all.extend(checks::constraints(binder));
+            all
+        }
         "pg_collation" => all_collations(),
         "pg_database" => databases(binder),
         "pg_roles" => rights::roles(binder, false),
@@ -51,7 +57,10 @@ pub(super) fn rows(binder: &Binder, name: &str) -> Option<Vec<Row>> {
         "pg_sequence" => sequences(binder),
         "pg_depend" => dependencies::rows(binder),
         "pg_rewrite" => dependencies::rules(binder),
-        "pg_inherits" => partitions::inherits(binder),
+        "pg_inherits" => partitions::inherits(binder)
+            .into_iter()
+            .chain(index_rows::inherits(binder))
+            .collect(),
         "pg_partitioned_table" => partitions::partitioned(binder),
         "pg_type" => types::types(binder),
         "pg_enum" => types::labels(binder),
@@ -96,7 +105,7 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
                 ("tablespace", "text"),
                 ("indexdef", "text"),
             ],
-            index_definitions(binder),
+            index_rows::definitions(binder),
         ),
         "pg_user" | "pg_shadow" => (
             &[
@@ -125,7 +134,7 @@ pub(super) fn extra(binder: &Binder, name: &str) -> Result<Option<Arc<MemTable>>
                 ("idx_tup_read", "bigint"),
                 ("idx_tup_fetch", "bigint"),
             ],
-            usage_of_indexes(binder),
+            index_rows::usage(binder),
         ),
         "pg_stat_sys_tables" => (usage::TABLES, vec![]),
         "pg_stat_progress_copy" => (usage::COPIES, usage::copies(binder)),
@@ -332,7 +341,8 @@ fn class_of(binder: &Binder, oid: u32) -> Option<u32> {
     if oid == DATABASE_OID {
         return Some(PG_DATABASE);
     }
-    if keyed(binder).any(|(_, own)| own.oid == oid) || foreign_keys::is_one(binder, oid) {
+    let is_key = ShownIndex::constraints(binder).any(|own| own.constraint_oid() == oid);
+    if is_key || foreign_keys::is_one(binder, oid) {
         return Some(PG_CONSTRAINT);
     }
     if relations(binder).any(|relation| relation.oid() == oid) || ShownIndex::all(binder).any(|own| own.oid == oid) {
@@ -357,8 +367,6 @@ pub(super) fn is_of_class(binder: &Binder, oid: u32, class: &str) -> bool {
     let wanted = super::regnames::system_table(class);
     match class {
         "pg_constraint" => class_of(binder, oid).is_none_or(|own| own == PG_CONSTRAINT),
-        // The indexes of keys have their oids.
-        "pg_class" => matches!(class_of(binder, oid), Some(PG_CLASS | PG_CONSTRAINT)),
         _ => class_of(binder, oid) == wanted,
     }
 }
@@ -388,7 +396,7 @@ fn options(relation: &Relation) -> rows::Value {
             (&table.definition().options, own)
         }
         Relation::View(view) => (
-            &[],
+            &view.options,
             match view.check_option {
                 CheckOption::None => None,
                 CheckOption::Local => Some("check_option=local".into()),
@@ -399,27 +407,6 @@ fn options(relation: &Relation) -> rows::Value {
         Relation::Sequence(_) => (&[], None),
     };
     reloptions(options, own)
-}
-
-/// The row of `pg_am` for an index.
-fn access_method(shown: &IndexShown) -> i64 {
-    match shown.method() {
-        "hash" => 405,
-        "gist" => 783,
-        "gin" => 2742,
-        "brin" => 3580,
-        "spgist" => 4000,
-        _ => 403,
-    }
-}
-
-fn reloptions(options: &[(String, String)], own: Option<String>) -> rows::Value {
-    let option = |(name, value): &(String, String)| format!("{name}={value}");
-    let all: Vec<String> = options.iter().map(option).chain(own).collect();
-    match all.is_empty() {
-        true => rows::Value::Null,
-        false => rows::Value::Texts(all),
-    }
 }
 
 fn namespaces(binder: &Binder) -> Vec<Row> {
@@ -473,7 +460,7 @@ fn classes(binder: &Binder) -> Vec<Row> {
             "relam": if relation.kind() == "table" && !partitions::is_divided(relation) || relation.kind() == "materialized view" { 2_i64 } else { 0 },
             "relpages": table.map_or(0, |table| (table.bytes() / 8192) as i64).min(i32::MAX.into()),
             "reltuples": table.map_or(-1.0, |table| table.rows() as f64),
-            "relhasindex": table.is_some_and(|table| has_index(table)),
+            "relhasindex": has_index(relation),
             "relpersistence": if temporary { "t" } else { "p" },
             "relkind": match relation.kind() {
                 "table" if partitions::is_divided(relation) => "p",
@@ -483,28 +470,30 @@ fn classes(binder: &Binder) -> Vec<Row> {
                 _ => "v",
             },
             "relnatts": relation.columns().fields().len() as i64,
-            "relchecks": checks::of_relation(relation).len() as i64,
+            "relchecks": checks::of_relation(binder, relation).len() as i64,
             "relhasrules": relation.as_view().is_some(),
-            "relhastriggers": triggered.contains(&relation.oid()),
+            "relhastriggers": triggered.contains(&relation.as_partition().map_or(relation.oid(), |own| own.root)),
             "relispopulated": table.is_none_or(|table| table.definition().is_populated),
             "relreplident": "d",
             "relispartition": relation.as_partition().is_some(),
-            "relhassubclass": partitions::is_divided(relation),
+            "relhassubclass": partitions::is_parted(binder, relation),
             "relpartbound": partitions::bound(binder, relation),
             "reloptions": options(relation),
         });
-        for index in table.into_iter().flat_map(ShownIndex::of) {
+        for index in ShownIndex::of(binder, relation) {
             out.push(row! {
                 "oid": index.oid,
                 "relname": index.name,
                 "relnamespace": namespace,
-                "relowner": binder.snapshot.owner(index.table.oid()),
+                "relowner": binder.snapshot.owner(relation.oid()),
                 "relam": access_method(index.shown()),
                 "reloptions": reloptions(&index.shown().options, None),
-                "reltuples": index.table.rows() as f64,
+                "reltuples": index.rows() as f64,
                 "relpersistence": if temporary { "t" } else { "p" },
-                "relkind": if index.shown().only.is_some() { "I" } else { "i" },
-                "relnatts": (index.keys + index.included().len()) as i64,
+                "relkind": if index.is_divided() { "I" } else { "i" },
+                "relnatts": index.columns(binder).len() as i64,
+                "relispartition": index.parent().is_some(),
+                "relhassubclass": index.is_divided() && partitions::is_parted(binder, relation),
                 "relispopulated": true,
                 "relreplident": "n",
             });
@@ -526,30 +515,41 @@ pub(super) struct Column<'a> {
     pub collation: Option<&'a str>,
 }
 
-pub(super) fn columns(relation: &Relation) -> Vec<Column<'_>> {
+pub(super) fn columns<'a>(binder: &'a Binder, relation: &'a Relation) -> Vec<Column<'a>> {
+    let declared = |column: &'a ColumnDef| Column {
+        name: &column.name,
+        sql_type: column.sql_type,
+        not_null: column.not_null,
+        default: column.default.as_deref(),
+        generated: column.generated,
+        domain: column.domain.as_ref(),
+        collation: column.collation.as_deref(),
+    };
     match relation {
-        Relation::Table(table) => {
-            let columns = table.definition().columns.iter();
-            columns
-                .map(|column| Column {
-                    name: &column.name,
-                    sql_type: column.sql_type,
-                    not_null: column.not_null,
-                    default: column.default.as_deref(),
-                    generated: column.generated,
-                    domain: column.domain.as_ref(),
-                    collation: column.collation.as_deref(),
+        Relation::Table(table) => table.definition().columns.iter().map(declared).collect(),
+        // Those of its table; identities stay there.
+        Relation::Partition(partition) => {
+            let root = binder.snapshot.table_by_oid(partition.root);
+            let columns = root.map_or(&[][..], |root| &root.definition().columns);
+            let fields = partition.schema.fields().iter();
+            let own = partition.columns.iter().zip(fields).filter_map(|(at, field)| {
+                let column = declared(columns.get(*at)?);
+                let is_computed = column.generated == Some(Generated::Stored);
+                Some(Column {
+                    not_null: !field.is_nullable(),
+                    generated: column.generated.filter(|_| is_computed),
+                    ..column
                 })
-                .collect()
+            });
+            own.collect()
         }
-        // Of a partition NOT NULL is among its fields.
-        Relation::View(_) | Relation::Sequence(_) | Relation::Partition(_) => {
+        Relation::View(_) | Relation::Sequence(_) => {
             let fields = relation.columns().fields().iter();
             fields
                 .map(|field| Column {
                     name: field.name(),
                     sql_type: SqlType::from_field(field).unwrap_or(SqlType::Text),
-                    not_null: relation.as_partition().is_some() && !field.is_nullable(),
+                    not_null: false,
                     default: None,
                     generated: None,
                     domain: None,
@@ -670,28 +670,27 @@ fn attributes(binder: &Binder) -> Vec<Row> {
         }
     }
     for relation in relations(binder) {
-        let columns = columns(relation);
+        let columns = columns(binder, relation);
         out.extend(
             columns
                 .iter()
                 .enumerate()
                 .map(|(number, column)| attribute(relation.oid(), number, column)),
         );
-        for index in relation
-            .as_table()
-            .iter()
-            .flat_map(|table| table.definition().all_indexes())
-        {
-            let keyed = index.columns.iter().chain(&index.include).enumerate();
-            out.extend(keyed.map(|(number, at)| {
+        for index in ShownIndex::of(binder, relation) {
+            for (number, (name, sql_type)) in index.columns(binder).iter().enumerate() {
+                let own = columns.iter().find(|column| column.name == name);
                 let column = Column {
+                    name,
+                    sql_type: *sql_type,
                     not_null: false,
                     default: None,
                     generated: None,
-                    ..columns[*at]
+                    domain: own.and_then(|own| own.domain),
+                    collation: own.and_then(|own| own.collation),
                 };
-                attribute(index.oid, number, &column)
-            }));
+                out.push(attribute(index.oid, number, &column));
+            }
         }
     }
     out
@@ -700,7 +699,7 @@ fn attributes(binder: &Binder) -> Vec<Row> {
 fn defaults(binder: &Binder) -> Vec<Row> {
     let mut out = Vec::new();
     for relation in relations(binder) {
-        for (number, column) in columns(relation).iter().enumerate() {
+        for (number, column) in columns(binder, relation).iter().enumerate() {
             if let Some(default) = column.default {
                 out.push(row! {
                     "oid": checks::part_oid(relation.oid(), number),
@@ -733,208 +732,6 @@ pub(super) fn shown_default(binder: &Binder, sql_type: SqlType, default: &str) -
     }
 }
 
-/// PRIMARY KEY and UNIQUE constraints, each with its table.
-pub(super) fn keyed(binder: &Binder) -> impl Iterator<Item = (&Arc<TableVersion>, &Index)> {
-    indexed(binder).filter(|(_, index)| is_constraint(index))
-}
-
-/// Whether a constraint of the table needs the index.
-pub(super) fn is_constraint(index: &Index) -> bool {
-    matches!(index.kind, IndexKind::Primary | IndexKind::Constraint)
-}
-
-/// All indexes, each with its table.
-pub(super) fn indexed(binder: &Binder) -> impl Iterator<Item = (&Arc<TableVersion>, &Index)> {
-    stored(binder).flat_map(|table| table.definition().all_indexes().map(move |index| (table, index)))
-}
-
-fn has_index(table: &TableVersion) -> bool {
-    table.definition().all_indexes().next().is_some() || !table.definition().expression_indexes.is_empty()
-}
-
-/// The key's columns, numbered from 1.
-fn positions(key: &Index) -> Vec<i64> {
-    key.columns.iter().map(|at| *at as i64 + 1).collect()
-}
-
-/// An index as the system tables show it: on columns, or on expressions.
-pub(super) struct ShownIndex<'a> {
-    pub table: &'a Arc<TableVersion>,
-    pub oid: u32,
-    pub name: &'a str,
-    keys: usize,
-    of: ShownKeys<'a>,
-}
-
-enum ShownKeys<'a> {
-    Columns(&'a Index),
-    /// Or of some rows alone.
-    Expressions(&'a ExpressionIndex),
-}
-
-impl<'a> ShownIndex<'a> {
-    /// All of a table.
-    fn of(table: &'a Arc<TableVersion>) -> impl Iterator<Item = ShownIndex<'a>> {
-        let columns = table.definition().all_indexes().map(move |own| ShownIndex {
-            table,
-            oid: own.oid,
-            name: &own.name,
-            keys: own.columns.len(),
-            of: ShownKeys::Columns(own),
-        });
-        let expressions = table.definition().expression_indexes.iter();
-        columns.chain(expressions.map(move |own| ShownIndex {
-            table,
-            oid: own.oid,
-            name: &own.name,
-            keys: own.keys.len(),
-            of: ShownKeys::Expressions(own),
-        }))
-    }
-
-    pub(super) fn all(binder: &'a Binder) -> impl Iterator<Item = ShownIndex<'a>> {
-        stored(binder).flat_map(ShownIndex::of)
-    }
-
-    /// Positions of INCLUDE's columns.
-    fn included(&self) -> Vec<usize> {
-        match self.of {
-            ShownKeys::Columns(own) => own.include.clone(),
-            ShownKeys::Expressions(own) => {
-                let at = |name: &String| self.table.definition().column_index(name);
-                own.include.iter().filter_map(at).collect()
-            }
-        }
-    }
-
-    fn shown(&self) -> &'a IndexShown {
-        match self.of {
-            ShownKeys::Columns(own) => &own.shown,
-            ShownKeys::Expressions(own) => &own.shown,
-        }
-    }
-
-    fn definition(&self, binder: &Binder) -> String {
-        match self.of {
-            ShownKeys::Columns(own) => names::index_definition(self.table, own),
-            ShownKeys::Expressions(own) => names::expression_index_definition(binder, self.table, own),
-        }
-    }
-}
-
-/// Whether an expression, as an index keeps it, is that column alone.
-fn names_column(expression: &str, column: &str) -> bool {
-    match expression.strip_prefix('"').and_then(|quoted| quoted.strip_suffix('"')) {
-        Some(quoted) => quoted.replace("\"\"", "\"") == column,
-        None => expression.to_lowercase() == column,
-    }
-}
-
-fn indexes(binder: &Binder) -> Vec<Row> {
-    let index = |shown: ShownIndex<'_>| {
-        let zeros = vec![0; shown.keys];
-        let (unique, nulls_not_distinct, primary) = match shown.of {
-            ShownKeys::Columns(key) => (key.is_declared_unique(), key.nulls_not_distinct, key.is_primary()),
-            ShownKeys::Expressions(own) => (own.is_declared_unique(), own.nulls_not_distinct, false),
-        };
-        // Bit 0: DESC; bit 1: NULLS FIRST.
-        let bits = |order: &ColumnOrder| i64::from(order.descending) | i64::from(order.nulls_first) << 1;
-        let (positions, options) = match shown.of {
-            ShownKeys::Columns(key) => (positions(key), key.order.iter().map(bits).collect::<Vec<_>>()),
-            // 0 where a key is no column.
-            ShownKeys::Expressions(own) => {
-                let columns = &shown.table.definition().columns;
-                let position = |key: &String| {
-                    let at = columns.iter().position(|column| names_column(key, &column.name));
-                    at.map_or(0, |at| at as i64 + 1)
-                };
-                let order = own.ordered_keys().map(|(_, order)| bits(&order));
-                (own.keys.iter().map(position).collect(), order.collect())
-            }
-        };
-        let mut positions: Vec<i64> = positions;
-        positions.extend(shown.included().into_iter().map(|at| at as i64 + 1));
-        let mut row = row! {
-            "indexrelid": shown.oid,
-            "indrelid": shown.table.oid(),
-            "indnatts": positions.len() as i64,
-            "indnkeyatts": shown.keys as i64,
-            "indisunique": unique,
-            "indnullsnotdistinct": nulls_not_distinct,
-            "indisprimary": primary,
-            "indisexclusion": false,
-            "indimmediate": !matches!(shown.of, ShownKeys::Columns(key) if key.deferral != Deferral::Never),
-            "indisclustered": false,
-            "indisvalid": shown.shown().only.is_none(),
-            "indcheckxmin": false,
-            "indisready": true,
-            "indislive": true,
-            "indisreplident": false,
-            "indkey": positions,
-            "indcollation": zeros,
-            "indclass": match shown.of {
-                ShownKeys::Columns(key) => operator_classes::of_columns(shown.table.definition(), key),
-                ShownKeys::Expressions(own) => operator_classes::of_expressions(binder, shown.table.definition(), own),
-            },
-            "indoption": options,
-        };
-        if let ShownKeys::Expressions(own) = shown.of {
-            let columns = &shown.table.definition().columns;
-            let is_column = |key: &String| columns.iter().any(|column| names_column(key, &column.name));
-            let expressions = own.keys.iter().filter(|key| !is_column(key));
-            let expressions: Vec<String> = expressions.map(|key| shown_text(binder, key)).collect();
-            row.extend(row! {
-                "indexprs": (!expressions.is_empty()).then(|| expressions.join(", ")),
-                "indpred": own.predicate.as_ref().map(|predicate| format!("({})", names::without_parentheses(shown_text(binder, predicate)))),
-            });
-        }
-        row
-    };
-    ShownIndex::all(binder).map(index).collect()
-}
-
-/// All indexes on expressions, and partial ones, each with its table.
-pub(super) fn expression_indexes(binder: &Binder) -> impl Iterator<Item = (&Arc<TableVersion>, &ExpressionIndex)> {
-    stored(binder).flat_map(|table| {
-        table
-            .definition()
-            .expression_indexes
-            .iter()
-            .map(move |index| (table, index))
-    })
-}
-
-fn constraints(binder: &Binder) -> Vec<Row> {
-    let constraint = |(table, key): (&Arc<TableVersion>, &Index)| {
-        row! {
-            "oid": key.oid,
-            "conname": key.name.as_str(),
-            "connamespace": schema_oid(binder, &table.definition().schema_name),
-            "contype": if key.is_primary() { "p" } else { "u" },
-            "condeferrable": key.deferral != Deferral::Never,
-            "condeferred": key.deferral == Deferral::Deferred,
-            "convalidated": true,
-            "conrelid": table.oid(),
-            "contypid": 0_i64,
-            "conindid": key.oid,
-            "conparentid": 0_i64,
-            "confrelid": 0_i64,
-            "confupdtype": " ",
-            "confdeltype": " ",
-            "confmatchtype": " ",
-            "conislocal": true,
-            "coninhcount": 0_i64,
-            "connoinherit": true,
-            "conkey": positions(key),
-        }
-    };
-    keyed(binder)
-        .map(constraint)
-        .chain(foreign_keys::constraints(binder))
-        .chain(checks::constraints(binder))
-        .collect()
-}
-
 fn databases(binder: &Binder) -> Vec<Row> {
     vec![row! {
         "oid": DATABASE_OID,
@@ -960,7 +757,7 @@ fn tables(binder: &Binder) -> Vec<Row> {
             "schemaname": definition.schema_name.as_str(),
             "tablename": definition.name.as_str(),
             "tableowner": rights::owner(binder, table.oid()),
-            "hasindexes": has_index(table),
+            "hasindexes": has_index(&Relation::Table(table.clone())),
             "hasrules": false,
             "hastriggers": triggered.contains(&table.oid()),
             "rowsecurity": false,
@@ -971,9 +768,9 @@ fn tables(binder: &Binder) -> Vec<Row> {
             "schemaname": partition.schema_name.as_str(),
             "tablename": partition.name.as_str(),
             "tableowner": rights::owner(binder, partition.oid),
-            "hasindexes": false,
+            "hasindexes": !partition.indexes.is_empty(),
             "hasrules": false,
-            "hastriggers": false,
+            "hastriggers": triggered.contains(&partition.root),
             "rowsecurity": false,
         }
     };
@@ -993,29 +790,4 @@ fn views(binder: &Binder) -> Vec<Row> {
         Relation::Table(_) | Relation::Sequence(_) | Relation::Partition(_) => None,
     };
     relations(binder).filter_map(view).collect()
-}
-
-fn usage_of_indexes(binder: &Binder) -> Vec<Row> {
-    let index = |shown: ShownIndex<'_>| {
-        row! {
-            "relid": shown.table.oid(),
-            "indexrelid": shown.oid,
-            "schemaname": shown.table.definition().schema_name.as_str(),
-            "relname": shown.table.name(),
-            "indexrelname": shown.name,
-        }
-    };
-    ShownIndex::all(binder).map(index).collect()
-}
-
-fn index_definitions(binder: &Binder) -> Vec<Row> {
-    let index = |shown: ShownIndex<'_>| {
-        row! {
-            "schemaname": shown.table.definition().schema_name.as_str(),
-            "tablename": shown.table.name(),
-            "indexname": shown.name,
-            "indexdef": shown.definition(binder),
-        }
-    };
-    ShownIndex::all(binder).map(index).collect()
 }

@@ -6,14 +6,16 @@ use crate::pg::names::parts;
 use crate::pg::parse::parse_expression;
 use crate::pg::rewrite::relation_text;
 use crate::pg::walk::VisitMut;
-use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType, Expr, ObjectName, ObjectNamePart, VisitorMut};
+use datafusion::sql::sqlparser::ast::{
+    ArrayElemTypeDef, CastKind, DataType, Expr, Ident, ObjectName, ObjectNamePart, Value, VisitorMut,
+};
 use std::ops::ControlFlow;
 use tenon_storage::quote;
 
 /// An expression's text as `pg_get_expr` shows it.
 pub(super) fn shown_text(binder: &Binder, text: &str) -> String {
-    // None has a schema in it.
-    if !text.contains('.') {
+    // None has a schema or a type in it.
+    if !text.contains('.') && !text.contains("::") {
         return text.to_string();
     }
     let Ok(mut expr) = parse_expression(text) else {
@@ -24,6 +26,47 @@ pub(super) fn shown_text(binder: &Binder, text: &str) -> String {
     match names.changed {
         true => expr.to_string(),
         false => text.to_string(),
+    }
+}
+
+/// The same as PostgreSQL prints it for people: what is cast stands in no parentheses that say nothing.
+pub(super) fn pretty_text(text: String) -> String {
+    struct Casts;
+    impl VisitorMut for Casts {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            let Expr::Cast {
+                expr: of, data_type, ..
+            } = expr
+            else {
+                return ControlFlow::Continue(());
+            };
+            // It is spelt as it is printed, but for the letters.
+            if !matches!(data_type, DataType::Custom(..)) {
+                let name = Ident::new(data_type.to_string().to_lowercase());
+                *data_type = DataType::Custom(ObjectName::from(vec![name]), Vec::new());
+            }
+            if let Expr::Nested(inner) = of.as_ref()
+                && matches!(
+                    inner.as_ref(),
+                    Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_) | Expr::Function(_)
+                )
+            {
+                *of = inner.clone();
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    if !text.contains(")::") {
+        return text;
+    }
+    match parse_expression(&text) {
+        Ok(mut expr) => {
+            let _ = expr.visit(&mut Casts);
+            expr.to_string()
+        }
+        Err(_) => text,
     }
 }
 
@@ -53,6 +96,18 @@ impl Names<'_> {
         }
     }
 
+    /// A type of the system's by the name that PostgreSQL prints.
+    fn spelt(&mut self, declared: &mut DataType) {
+        let Ok(of) = self.binder.sql_type(declared) else { return };
+        let typmod = Some(i64::from(of.typmod()));
+        if let Some(name) = super::names::format_type(of.oid().into(), typmod)
+            && name != declared.to_string()
+        {
+            *declared = DataType::Custom(ObjectName::from(vec![Ident::new(name)]), Vec::new());
+            self.changed = true;
+        }
+    }
+
     fn data_type(&mut self, declared: &mut DataType) {
         match declared {
             DataType::Array(ArrayElemTypeDef::SquareBracket(item, _)) => self.data_type(item),
@@ -62,7 +117,7 @@ impl Names<'_> {
                 let own = binder.type_named(parts(name), |object| super::type_identity(object).map(|(oid, ..)| oid));
                 own.or_else(|| Some(binder.row_type_oids(name)?[0])).filter(|_| !hidden)
             }),
-            _ => {}
+            _ => self.spelt(declared),
         }
     }
 
@@ -86,7 +141,24 @@ impl VisitorMut for Names<'_> {
             self.text(text);
         }
         match expr {
-            Expr::Cast { data_type, .. } => self.data_type(data_type),
+            Expr::Cast {
+                kind,
+                expr: of,
+                data_type,
+                ..
+            } => {
+                self.data_type(data_type);
+                // What is cast stands in parentheses, unless it is the text of a value.
+                let is_bare = match of.as_ref() {
+                    Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Function(_) => true,
+                    Expr::Value(value) => matches!(value.value, Value::Number(..)),
+                    _ => false,
+                };
+                if is_bare && *kind == CastKind::DoubleColon {
+                    **of = Expr::Nested(of.clone());
+                    self.changed = true;
+                }
+            }
             Expr::TypedString(typed) => self.data_type(&mut typed.data_type),
             Expr::Function(call) => {
                 self.bare(&mut call.name, |binder, name| {

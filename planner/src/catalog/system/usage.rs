@@ -1,7 +1,8 @@
 //! `pg_stat_user_tables`: how tables were read and changed; `pg_stat_progress_copy` and its like: how far statements are.
 
 use super::DATABASE_OID;
-use super::relations::{ShownIndex, relations, stored};
+use super::indexes::ShownIndex;
+use super::relations::{relations, stored};
 use super::rights;
 use super::rows::{Row, Value, row};
 use crate::catalog::bind::Binder;
@@ -45,10 +46,10 @@ pub(super) fn rows(binder: &Binder, view: &str) -> Vec<Row> {
         "pg_statio_all_indexes" | "pg_statio_user_indexes" => ShownIndex::all(binder)
             .map(|index| {
                 row! {
-                    "relid": index.table.oid(),
+                    "relid": index.relation.oid(),
                     "indexrelid": index.oid,
-                    "schemaname": index.table.definition().schema_name.as_str(),
-                    "relname": index.table.name(),
+                    "schemaname": index.relation.schema_name(),
+                    "relname": index.relation.name(),
                     "indexrelname": index.name,
                     "idx_blks_read": 0_i64,
                     "idx_blks_hit": 0_i64,

@@ -97,6 +97,13 @@ pub(super) fn plan(message: &str) -> SqlError {
     if let Some(error) = refused_arguments(first) {
         return error;
     }
+    // One type to PostgreSQL, whose values are of any number of dimensions.
+    let beside = first.starts_with("Incompatible inputs for Union")
+        || first.starts_with("Failed to coerce then")
+        || first.contains("argument types 'coalesce(List(");
+    if beside && first.contains("List(List(") {
+        return SqlError::unsupported("an array beside one of another number of dimensions");
+    }
     if first.contains("No function matches the given name and argument types")
         || first.contains("Failed to coerce arguments")
         || first.contains("could not coerce")
@@ -111,6 +118,9 @@ pub(super) fn plan(message: &str) -> SqlError {
         && let Some((one, other)) = types.split_once(" but found ")
     {
         let (one, other) = (type_name(one), type_name(other));
+        if one == other && one.ends_with("[]") {
+            return SqlError::unsupported("an array beside one of another number of dimensions");
+        }
         let message = format!("VALUES types {one} and {other} cannot be matched");
         return SqlError::new(state::DATATYPE_MISMATCH, message);
     }

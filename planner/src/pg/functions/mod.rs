@@ -14,6 +14,7 @@ mod crypto;
 pub(crate) mod datetime;
 pub(crate) mod each_row;
 pub(crate) mod enums;
+pub(crate) mod exported;
 mod float;
 pub(crate) mod foreign;
 pub(crate) mod held;

@@ -1,9 +1,12 @@
 //! Functions about the session itself: who, where, when. Most are known when the statement is planned.
+//!
+//! More than 400 lines because the functions of a session are told apart by their names in one place.
 
 use super::addresses;
 use super::advisory;
 use super::backends::{reloaded, stopped};
 use super::constant::{ConstantFunction, as_void};
+use super::exported::Exporter;
 use super::notify::{CHANNELS, Pending, texts};
 use super::open::{Clients, Listed};
 use super::seeded::{self, Seed};
@@ -75,6 +78,8 @@ pub(crate) struct Facts {
     pub used: AtomicBool,
     /// Whether it has the time in it, or takes values of sequences: what each run has anew.
     pub used_time: AtomicBool,
+    /// What hands the transaction's snapshot on.
+    pub exporter: Exporter,
     /// How a relation is found by its name in a string.
     pub relation_named: RelationNamed,
 }
@@ -176,6 +181,7 @@ impl Facts {
             }
             "pg_postmaster_start_time" | "pg_conf_load_time" => time(self.server_start_us),
             "pg_is_in_recovery" | "pg_is_wal_replay_paused" => Some(ScalarValue::Boolean(Some(false))),
+            "pg_export_snapshot" => Some(ScalarValue::Utf8View(self.exporter.export())),
             "txid_current" => Some(ScalarValue::Int64(Some(self.transaction_start_us))),
             "pg_my_temp_schema" => Some(ScalarValue::Int32(Some(0))),
             _ => addresses::value(name, self.info.ends),

@@ -23,6 +23,16 @@ pub(crate) enum Element<'a> {
 }
 
 impl Element<'_> {
+    /// The name of an expression that is given by its text.
+    pub(crate) fn of_key(text: &str) -> Ident {
+        Ident::new(format!("{KEY}{text}"))
+    }
+
+    /// The name of the predicate.
+    pub(crate) fn of_predicate(text: &str) -> Ident {
+        Ident::new(format!("{PREDICATE}{text}"))
+    }
+
     pub(crate) fn of(name: &Ident) -> Element<'_> {
         if let Some(text) = name.value.strip_prefix(KEY) {
             return Element::Key(text);

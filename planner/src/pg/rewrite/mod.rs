@@ -59,7 +59,7 @@ pub(crate) use distinct_from::{test_of, with_operators};
 pub(crate) use from::ROWS_FROM;
 pub(crate) use like_calls::{is_like_a_call, says_one};
 pub(crate) use literals::{cast_to_float, cast_to_numeric, is_number};
-pub(crate) use names::{displayed_name, function_name, output_name, repeated_name};
+pub(crate) use names::{displayed_name, function_name, index_key_name, output_name, repeated_name};
 pub(crate) use quantified::QUANTIFIED;
 pub(crate) use said::{are_alike, calls_apart, groups_apart};
 pub(crate) use sequences::{OF_SEQUENCES, is_regclass, relation_text};

@@ -194,6 +194,11 @@ pub(crate) fn function_name(function: &Function) -> String {
         .unwrap_or_default()
 }
 
+/// What an index calls one of its keys.
+pub(crate) fn index_key_name(key: &Expr) -> String {
+    figure(key).map_or_else(|| "expr".into(), |(name, _)| name)
+}
+
 /// PostgreSQL's `FigureColname`: a name with its strength, 2 where the expression itself says it, 1 where a type does.
 fn figure(expr: &Expr) -> Option<(String, u8)> {
     let strong = |name: &str| Some((name.to_string(), 2));

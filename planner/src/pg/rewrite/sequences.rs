@@ -55,7 +55,11 @@ pub(crate) fn relation_text(expr: &mut Expr) -> Option<&mut String> {
 pub(crate) fn is_regclass(data_type: &DataType) -> bool {
     match data_type {
         DataType::Regclass => true,
-        DataType::Custom(name, _) => name.to_string().eq_ignore_ascii_case("regclass"),
+        DataType::Custom(name, _) => match crate::pg::names::parts(name).as_slice() {
+            [own] => own == "regclass",
+            [schema, own] => schema == "pg_catalog" && own == "regclass",
+            _ => false,
+        },
         _ => false,
     }
 }

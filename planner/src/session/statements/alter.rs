@@ -12,7 +12,6 @@ use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
 use crate::pg::parse::definition::{Action, Alter, AlterKind};
 use crate::session::Session;
-use crate::session::run;
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTableOperation, DropBehavior, RenameTableNameKind, TableConstraint,
 };
@@ -26,7 +25,7 @@ pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome>
     let names_index =
         binder.names().existing(&alter.name)?.is_none() && super::index::existing(session, &alter.name)?.is_some();
     if alter.kind == AlterKind::Index || names_index {
-        return alter_index::alter(session, alter);
+        return alter_index::alter(session, alter).await;
     }
     let Some(relation) = binder.names().existing(&alter.name)? else {
         if !alter.if_exists {
@@ -54,7 +53,16 @@ pub(super) async fn run(session: &mut Session, alter: &Alter) -> Result<Outcome>
         match (action, &relation) {
             (Action::SetSchema(_) | Action::OwnerTo(_), _) => {}
             (_, Relation::Partition(own)) => {
-                partition::alter::action(session, own, &mut place, action).await?;
+                partition::alter::action(session, own, &mut place, action, alter.only).await?;
+                continue;
+            }
+            (Action::Known(operation), Relation::Table(_))
+                if alter.only
+                    && let AlterTableOperation::AddConstraint { constraint, .. } = operation.as_ref()
+                    && let Some(key) = partition::own_keys::Key::of(constraint)
+                    && !binder.snapshot.partitions(relation.oid()).is_empty() =>
+            {
+                partition::own_keys::add_only_key(session, &place, &key).await?;
                 continue;
             }
             _ => {}
@@ -330,7 +338,7 @@ async fn constraint_added(session: &mut Session, place: &Target, constraint: &Ta
                 ..constraints::unique(&unique.columns, unique.name.as_ref(), unique.nulls_distinct)?
             };
             let columns = keys::columns(&unique);
-            add_unique(session, schema, name, unique).await?;
+            keys::add_unique(session, schema, name, unique).await?;
             keys::defer(session, place, &[(columns, deferral)])
         }
         TableConstraint::Check(check) => check_constraints::add(session, place, check, None).await,
@@ -338,7 +346,7 @@ async fn constraint_added(session: &mut Session, place: &Target, constraint: &Ta
             let columns = key.columns.iter().map(create::key_column).collect::<Result<Vec<_>>>()?;
             let deferral = keys::deferral(key.characteristics.as_ref())?;
             let key_name = key.name.as_ref().map(fold);
-            add_primary_key(session, schema, name, columns.clone(), key_name).await?;
+            keys::add_primary_key(session, schema, name, columns.clone(), key_name).await?;
             let transaction = session.transaction()?;
             transaction.lock().show_of_primary_key(schema, name, &include, shown)?;
             keys::defer(session, place, &[(columns, deferral)])
@@ -353,33 +361,4 @@ pub(super) fn checks(session: &Session, schema: &str, name: &str) -> Vec<Check> 
     let state = session.state();
     let table = state.table(schema, name);
     table.map_or_else(Vec::new, |table| table.definition().checks.clone())
-}
-
-pub(super) async fn add_unique(session: &mut Session, schema: &str, name: &str, unique: IndexDef) -> Result<()> {
-    let columns: Vec<String> = unique.columns.iter().map(|(column, _)| column.clone()).collect();
-    partition::check_constraint(session, schema, name, &columns, "UNIQUE")?;
-    let transaction = session.transaction()?;
-    let (schema, name) = (schema.to_string(), name.to_string());
-    run::background(&session.engine, async move {
-        transaction.lock().create_index(&schema, &name, unique)?;
-        Ok(())
-    })
-    .await
-}
-
-/// Checks the rows that are there on the query threads.
-pub(super) async fn add_primary_key(
-    session: &mut Session,
-    schema: &str,
-    name: &str,
-    columns: Vec<String>,
-    key_name: Option<String>,
-) -> Result<()> {
-    partition::check_constraint(session, schema, name, &columns, "PRIMARY KEY")?;
-    let transaction = session.transaction()?;
-    let (schema, name) = (schema.to_string(), name.to_string());
-    run::background(&session.engine, async move {
-        Ok(transaction.lock().add_primary_key(&schema, &name, &columns, key_name)?)
-    })
-    .await
 }

@@ -1,15 +1,15 @@
 //! ALTER INDEX.
 
 use super::index::{check_owner, existing};
-use super::storage_parameters;
+use super::{partition, storage_parameters};
 use crate::catalog::bind::parts;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
-use crate::pg::parse::definition::{Action, Alter, ColumnChange, StorageParameter};
+use crate::pg::parse::definition::{Action, Alter, ColumnChange, PartitionChange, StorageParameter};
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{AlterTableOperation, ObjectName, RenameTableNameKind};
 
-pub(super) fn alter(session: &mut Session, alter: &Alter) -> Result<Outcome> {
+pub(super) async fn alter(session: &mut Session, alter: &Alter) -> Result<Outcome> {
     let last = super::last(&alter.name);
     if alter.if_exists && existing(session, &alter.name)?.is_none() {
         session.notice(format!("relation \"{last}\" does not exist, skipping"));
@@ -29,6 +29,9 @@ pub(super) fn alter(session: &mut Session, alter: &Alter) -> Result<Outcome> {
                 set(session, &alter.name, parameters, *is_set)?;
             }
             Action::Nothing | Action::Column(_, ColumnChange::Nothing) => {}
+            Action::Partition(PartitionChange::AttachIndex(name)) => {
+                partition::attached_indexes::attach(session, &alter.name, name).await?;
+            }
             _ => return Err(SqlError::unsupported("this ALTER INDEX")),
         }
     }
@@ -43,6 +46,10 @@ fn set(session: &Session, name: &ObjectName, given: &[StorageParameter], is_set:
     };
     check_owner(session, &schema, &name)?;
     let state_now = session.state();
+    let entry = state_now.schema(&schema);
+    if let Some((_, index)) = entry.and_then(|entry| entry.partition_index(&name)) {
+        return storage_parameters::change_partition_index(session, index, given, is_set);
+    }
     let of_expressions = state_now
         .schema(&schema)
         .and_then(|entry| entry.expression_index(&name));
@@ -65,6 +72,11 @@ fn rename(session: &Session, name: &ObjectName, to: &ObjectName) -> Result<()> {
             check_owner(session, &schema, &own)?;
             let (transaction, to) = (session.transaction()?, to.remove(0));
             let mut transaction = transaction.lock();
+            let entry = transaction.state().schema(&schema);
+            if let Some((_, index)) = entry.and_then(|entry| entry.partition_index(&own)) {
+                let oid = index.declared.oid;
+                return Ok(transaction.rename_partition_index(&schema, oid, &to)?);
+            }
             if !transaction.change_expression_index(&schema, &own, Some(&to))? {
                 transaction.rename_index(&schema, &own, &to)?;
             }

@@ -47,7 +47,6 @@ const FUNCTIONS: &[(&str, &[SqlType])] = &[
     ("jsonb_extract_path", &[Jsonb]),
     ("jsonb_extract_path_text", &[Jsonb]),
     ("jsonb_object_keys", &[Jsonb]),
-    // Paths are described as texts.
     ("jsonb_path_exists", &[Jsonb, Text, Jsonb, Bool]),
     ("jsonb_path_exists_tz", &[Jsonb, Text, Jsonb, Bool]),
     ("jsonb_path_match", &[Jsonb, Text, Jsonb, Bool]),
@@ -131,13 +130,34 @@ pub(super) fn type_of(name: &ObjectName, arguments: &[FunctionArg], number: usiz
         return [Jsonb, texts, Jsonb, Bool, Text].get(number).copied();
     }
     if own_name == "width_bucket" && arguments.len() == 4 {
-        return Some(if number == 3 { Int4 } else { Float8 });
+        let is_numeric = |argument: &FunctionArg| match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => is_numeric_literal(expr),
+            _ => false,
+        };
+        return Some(match arguments[..3].iter().any(is_numeric) {
+            _ if number == 3 => Int4,
+            true => Numeric,
+            false => Float8,
+        });
     }
     if advisory::has_keys(&own_name) {
         return Some(if arguments.len() == 1 { Int8 } else { Int4 });
     }
     let (_, types) = FUNCTIONS.iter().find(|(own, _)| *own == own_name)?;
     types.get(number).copied()
+}
+
+/// Whether an expression is a number with a point in it.
+fn is_numeric_literal(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(value) => matches!(&value.value, Value::Number(digits, _) if digits.contains('.')),
+        _ => false,
+    }
+}
+
+/// Whether an argument is a path, which is a text by another name.
+pub(super) fn is_path(name: &ObjectName, number: usize) -> bool {
+    number == 1 && last(name).starts_with("jsonb_path_")
 }
 
 /// Whether an expression is an integer as it is written, or as the cast that such a literal has become.

@@ -106,7 +106,7 @@ pub(super) async fn add(session: &mut Session, place: &Target, column: ColumnDef
         .await?;
     }
     if declared.primary_key {
-        alter::add_primary_key(
+        keys::add_primary_key(
             session,
             &place.schema,
             &place.name,
@@ -121,7 +121,7 @@ pub(super) async fn add(session: &mut Session, place: &Target, column: ColumnDef
         keys::defer(session, place, &[(vec![name.clone()], declared.key_deferral)])?;
     }
     if let Some(unique) = declared.unique {
-        alter::add_unique(session, &place.schema, &place.name, unique).await?;
+        keys::add_unique(session, &place.schema, &place.name, unique).await?;
         keys::defer(session, place, &[(vec![name.clone()], declared.unique_deferral)])?;
     }
     for (own, check) in declared.checks {
@@ -466,6 +466,7 @@ pub(super) fn remove(session: &mut Session, place: &Target, column: &str, cascad
     super::view_texts::column_dropped(session, place, column)?;
     references::release_column(session, place, column, cascade)?;
     drop_dependents(session, place, column)?;
+    partition::indexes::drop_about(session, table(session, place)?.oid(), column)?;
     let (schema, name) = (place.schema.as_str(), place.name.as_str());
     let transaction = session.transaction()?;
     for check in constraints::about(&alter::checks(session, schema, name), column)? {

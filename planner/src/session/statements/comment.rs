@@ -4,14 +4,14 @@ use super::function;
 use super::role::rights;
 use crate::catalog::bind::{fold, parts};
 use crate::catalog::rights::refused;
-use crate::catalog::system::type_identity;
+use crate::catalog::system::{constraint_oid, type_identity};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
 use crate::pg::parse::definition::{Comment, Commented};
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{DataType, ObjectName};
 use std::sync::Arc;
-use tenon_storage::{Check, Object, ObjectKey, TableVersion};
+use tenon_storage::{Check, Object, ObjectKey, Relation};
 
 pub(super) fn on(session: &mut Session, comment: &Comment) -> Result<Outcome> {
     session.check_writable("COMMENT")?;
@@ -24,8 +24,14 @@ pub(super) fn on(session: &mut Session, comment: &Comment) -> Result<Outcome> {
     if let Commented::Constraint { name, table } = &comment.on
         && let Some((table, checks)) = with_check(session, name, table, comment.text.as_deref())?
     {
-        let (schema, table) = (&table.definition().schema_name, table.name());
-        session.transaction()?.lock().set_checks(schema, table, checks)?;
+        let transaction = session.transaction()?;
+        let mut transaction = transaction.lock();
+        match &table {
+            Relation::Partition(partition) => {
+                transaction.change_partition(partition.oid, |own| own.checks = checks)?;
+            }
+            _ => transaction.set_checks(table.schema_name(), table.name(), checks)?,
+        }
     } else if let Some((oid, column)) = place(session, &comment.on)? {
         check_owner(session, &comment.on, oid)?;
         let object = comment.text.as_deref().map(|text| Object::Comment(Arc::from(text)));
@@ -41,19 +47,20 @@ fn with_check(
     name: &str,
     table: &ObjectName,
     text: Option<&str>,
-) -> Result<Option<(Arc<TableVersion>, Vec<Check>)>> {
+) -> Result<Option<(Relation, Vec<Check>)>> {
     let binder = session.binder();
     let relation = binder.names().relation(table)?;
-    let Some(table) = relation.as_table() else {
-        return Ok(None);
+    let mut checks = match relation {
+        Relation::Table(table) => table.definition().checks.clone(),
+        Relation::Partition(partition) => partition.checks.clone(),
+        Relation::View(_) | Relation::Sequence(_) => return Ok(None),
     };
-    let mut checks = table.definition().checks.clone();
     let Some(check) = checks.iter_mut().find(|check| check.name == name) else {
         return Ok(None);
     };
     binder.rights().check_owner(relation)?;
     check.comment = text.map(str::to_string);
-    Ok(Some((table.clone(), checks)))
+    Ok(Some((relation.clone(), checks)))
 }
 
 /// What is said of a thing is its owner's to say.
@@ -145,6 +152,11 @@ fn place(session: &Session, on: &Commented) -> Result<Option<(u32, u32)>> {
         }
         Commented::Constraint { name, table } => {
             let relation = names.relation(table)?;
+            if let Relation::Partition(partition) = relation
+                && let Some(index) = partition.index(name).filter(|index| index.is_constraint())
+            {
+                return Ok(Some((constraint_oid(index.declared.oid), 0)));
+            }
             let definition = relation.as_table().map(|table| table.definition());
             let there = definition.is_some_and(|definition| definition.constraints().any(|own| own == name));
             if !there {
@@ -152,7 +164,7 @@ fn place(session: &Session, on: &Commented) -> Result<Option<(u32, u32)>> {
                 return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
             }
             definition.and_then(|definition| {
-                let key = definition.constraint_index(name).map(|index| index.oid);
+                let key = definition.constraint_index(name).map(|index| constraint_oid(index.oid));
                 let mut references = definition.foreign_keys.iter();
                 let oid = key.or_else(|| Some(references.find(|key| key.name == *name)?.oid))?;
                 Some((oid, 0))

@@ -167,8 +167,8 @@ impl Arbiter {
             Arbiter::Computed(key) => key,
         };
         key.install(table.definition());
-        let mut indexes = table.definition().expression_indexes.iter();
-        let index = indexes.find(|index| index.name == key.name);
+        let mut indexes = table.definition().computed_indexes();
+        let index = indexes.find(|index| index.oid == key.oid);
         let index = index.ok_or_else(|| SqlError::internal("a key of no index"))?;
         Ok(table.locate_computed(index, &key.keys(proposed)?, budget)?)
     }

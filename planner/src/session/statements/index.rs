@@ -1,21 +1,30 @@
 //! CREATE INDEX and DROP INDEX.
+//!
+//! More than 400 lines because indexes on columns, on expressions and of partitions are declared alike.
 
 use super::key_order::{self, order};
 use super::role::rights;
 use super::unique::Unique;
-use super::{constraints, defaults, generated, qualify, references, storage_parameters};
-use crate::catalog::bind::{fold, parts};
+use super::{constraints, defaults, generated, partition, qualify, references, storage_parameters};
+use crate::catalog::bind::{Binder, fold, parts};
 use crate::catalog::services::Work;
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::errors::from_datafusion;
 use crate::pg::outcome::Outcome;
 use crate::pg::parse::definition::storage;
+use crate::pg::parse::parse_expression;
+use crate::pg::rewrite::index_key_name;
 use crate::pg::tokens::only;
 use crate::session::Session;
 use crate::session::run;
+use datafusion::arrow::datatypes::Schema;
 use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, IndexColumn, IndexType, ObjectName};
+use std::sync::Arc;
 use tenon_executor::index::IndexData;
-use tenon_storage::{ColumnOrder, ExpressionIndex, IndexDef, IndexKind, IndexShown, OnlyIndex, Relation, privilege};
+use tenon_storage::{
+    ColumnOrder, ExpressionIndex, IndexDef, IndexKind, IndexShown, OnlyIndex, Partition, Relation, SchemaEntry,
+    privilege,
+};
 
 /// What is told of INCLUDE.
 pub(super) const NO_INCLUDE: &str = "INCLUDE has no effect: queries read columns where these are";
@@ -23,6 +32,8 @@ pub(super) const NO_INCLUDE: &str = "INCLUDE has no effect: queries read columns
 pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Result<Outcome> {
     let tag = || Ok(Outcome::Command("CREATE INDEX".into()));
     session.check_writable("CREATE INDEX")?;
+    let in_quotes = with_method(create);
+    let create = in_quotes.as_ref().unwrap_or(create);
     if create.concurrently && session.block().is_some() {
         let message = "CREATE INDEX CONCURRENTLY cannot run inside a transaction block";
         return Err(SqlError::new(state::ACTIVE_SQL_TRANSACTION, message));
@@ -38,8 +49,9 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
         false => definition(create)?,
     };
     let relation = session.binder().names().relation(&create.table_name)?.clone();
-    if let Relation::Partition(_) = relation {
-        return Err(SqlError::unsupported("an index of one partition"));
+    if let Relation::Partition(own) = &relation {
+        let given = (def.name, shown, other);
+        return of_partition(session, create, own, given).await;
     }
     let Relation::Table(table) = relation else {
         let message = format!("cannot create index on relation \"{}\"", relation.name());
@@ -65,8 +77,12 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
         session.debug(NO_INCLUDE);
     }
     if only::is_index_alone(create) && !snapshot.partitions(table.oid()).is_empty() {
-        shown.only = Some(OnlyIndex { unique: create.unique });
+        shown.only = Some(OnlyIndex {
+            unique: create.unique,
+            constraint: None,
+        });
     }
+    let oid = table.oid();
     let (schema, table) = (table.definition().schema_name.clone(), table.name().to_string());
     rights(session, &snapshot).check_schema(&schema, privilege::CREATE)?;
     if let Some(name) = &def.name
@@ -78,12 +94,8 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
     }
     if expressions {
         on_expressions(session, create, &schema, &table, (def.name, shown)).await?;
-        if let Some(method) = other {
-            session.warn(
-                SqlState("01000"),
-                format!("there is no access method \"{method}\": the index is kept, and no query reads it"),
-            );
-        }
+        partition::indexes::complete(session, oid)?;
+        tell_of(session, other);
         return tag();
     }
     let columns: Vec<String> = def.columns.iter().map(|(column, _)| column.clone()).collect();
@@ -111,7 +123,133 @@ pub(super) async fn create(session: &mut Session, create: &CreateIndex) -> Resul
         Ok(())
     })
     .await?;
+    partition::indexes::complete(session, oid)?;
     tag()
+}
+
+fn tell_of(session: &mut Session, other: Option<&str>) {
+    if let Some(method) = other {
+        session.warn(
+            SqlState("01000"),
+            format!("there is no access method \"{method}\": the index is kept, and no query reads it"),
+        );
+    }
+}
+
+/// An index of a partition and, where it is divided itself, of those below it.
+async fn of_partition(
+    session: &mut Session,
+    create: &CreateIndex,
+    partition: &Partition,
+    (name, shown, other): (Option<String>, IndexShown, Option<&str>),
+) -> Result<Outcome> {
+    let tag = || Ok(Outcome::Command("CREATE INDEX".into()));
+    let binder = session.binder();
+    let relation = Relation::Partition(partition.clone().into());
+    binder.rights().check_owner(&relation)?;
+    let schema = &partition.schema_name;
+    binder.rights().check_schema(schema, privilege::CREATE)?;
+    if let Some(name) = &name
+        && create.if_not_exists
+        && binder.snapshot.schema(schema).is_some_and(|entry| entry.has(name))
+    {
+        session.notice(format!("relation \"{name}\" already exists, skipping"));
+        return tag();
+    }
+    let (index, names) = declared(
+        &binder,
+        create,
+        (schema, &partition.name),
+        &partition.schema,
+        (name, shown),
+    )?;
+    if index.unique {
+        let columns = index.keys.iter().map(|key| parse_expression(key));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let columns = columns.iter().filter_map(|key| match key {
+            Expr::Identifier(name) => Some(fold(name)),
+            _ => None,
+        });
+        let columns: Vec<String> = columns.collect();
+        partition::check_unique(partition.partitioning.as_ref(), &partition.name, &columns, "UNIQUE")?;
+    }
+    let only = only::is_index_alone(create);
+    partition::indexes::create(session, partition, index, &names, only).await?;
+    tell_of(session, other);
+    tag()
+}
+
+/// An index on expressions, as texts, and what names it where nobody has.
+fn declared(
+    binder: &Binder,
+    create: &CreateIndex,
+    (schema, table): (&str, &str),
+    columns: &Arc<Schema>,
+    (name, shown): (Option<String>, IndexShown),
+) -> Result<(ExpressionIndex, Vec<String>)> {
+    let places = ("index expression", "index expressions");
+    let own = |expr: &Expr| constraints::unqualified(expr.clone(), schema, table);
+    let (mut names, mut keys) = (Vec::new(), Vec::new());
+    for column in &create.columns {
+        let expr = own(&column.column.expr);
+        defaults::refuse_sets(&expr, places.0, places.1)?;
+        generated::refuse_changing(binder, &expr, places.0)?;
+        constraints::expression(binder, expr.clone(), columns)?;
+        names.push(index_key_name(&expr));
+        keys.push(qualify::expression(binder, &expr)?.to_string());
+    }
+    let order = match other_method(create)? {
+        None => create.columns.iter().map(order).collect::<Result<_>>()?,
+        // Their operator classes are others, and they have no order.
+        Some(_) => create.columns.iter().map(key_order::other_class).collect(),
+    };
+    let mut predicate = create.predicate.as_ref().map(own);
+    if let Some(predicate) = &mut predicate {
+        defaults::refuse_sets(predicate, "index predicate", "index predicates")?;
+        generated::refuse_changing(binder, predicate, "index predicate")?;
+        constraints::physical(binder, predicate.clone(), columns)?;
+        *predicate = qualify::expression(binder, predicate)?;
+    }
+    let include: Vec<String> = create.include.iter().map(fold).collect();
+    if let Some(missing) = include.iter().find(|name| columns.index_of(name).is_err()) {
+        let message = format!("column \"{missing}\" does not exist");
+        return Err(SqlError::new(state::UNDEFINED_COLUMN, message));
+    }
+    names.extend(include.iter().cloned());
+    let index = ExpressionIndex {
+        oid: 0,
+        name: name.unwrap_or_default(),
+        unique: create.unique && shown.only.is_none(),
+        nulls_not_distinct: create.nulls_distinct == Some(false),
+        keys,
+        predicate: predicate.map(|predicate| predicate.to_string()),
+        computed: Default::default(),
+        slot: Default::default(),
+        key_rows: Default::default(),
+        order,
+        include,
+        shown,
+        partition: None,
+    };
+    Ok((index, names))
+}
+
+/// The same where the name of an access method stands in quotes, which the parser does not know then.
+fn with_method(create: &CreateIndex) -> Option<CreateIndex> {
+    let Some(IndexType::Custom(name)) = &create.using else {
+        return None;
+    };
+    let using = Some(match fold(name).as_str() {
+        "btree" => IndexType::BTree,
+        "hash" => IndexType::Hash,
+        "gin" => IndexType::GIN,
+        "gist" => IndexType::GiST,
+        "spgist" => IndexType::SPGiST,
+        "brin" => IndexType::BRIN,
+        _ => return None,
+    });
+    let create = create.clone();
+    Some(CreateIndex { using, ..create })
 }
 
 /// An access method that there is not, by which queries would be faster and no other: its index is kept like one on expressions.
@@ -220,44 +358,7 @@ async fn on_expressions(
     let found = state_now
         .table(schema, table)
         .ok_or_else(|| crate::catalog::bind::undefined(Some(schema), table))?;
-    let places = ("index expression", "index expressions");
-    let own = |expr: &Expr| constraints::unqualified(expr.clone(), schema, table);
-    let (mut names, mut keys) = (Vec::new(), Vec::new());
-    for column in &create.columns {
-        let expr = own(&column.column.expr);
-        defaults::refuse_sets(&expr, places.0, places.1)?;
-        generated::refuse_changing(&binder, &expr, places.0)?;
-        constraints::expression(&binder, expr.clone(), found.schema())?;
-        names.push(key_name(&expr));
-        keys.push(qualify::expression(&binder, &expr)?.to_string());
-    }
-    let order = match other_method(create)? {
-        None => create.columns.iter().map(order).collect::<Result<_>>()?,
-        // Their operator classes are others, and they have no order.
-        Some(_) => create.columns.iter().map(key_order::other_class).collect(),
-    };
-    let mut predicate = create.predicate.as_ref().map(own);
-    if let Some(predicate) = &mut predicate {
-        defaults::refuse_sets(predicate, "index predicate", "index predicates")?;
-        generated::refuse_changing(&binder, predicate, "index predicate")?;
-        constraints::physical(&binder, predicate.clone(), found.schema())?;
-        *predicate = qualify::expression(&binder, predicate)?;
-    }
-    let index = ExpressionIndex {
-        oid: 0,
-        name: name.unwrap_or_default(),
-        unique: create.unique && shown.only.is_none(),
-        nulls_not_distinct: create.nulls_distinct == Some(false),
-        keys,
-        predicate: predicate.map(|predicate| predicate.to_string()),
-        computed: Default::default(),
-        slot: Default::default(),
-        key_rows: Default::default(),
-        order,
-        include: create.include.iter().map(fold).collect(),
-        shown,
-    };
-    names.extend(index.include.iter().cloned());
+    let (index, names) = declared(&binder, create, (schema, table), found.schema(), (name, shown))?;
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let transaction = session.transaction()?;
     let name = transaction
@@ -269,7 +370,10 @@ async fn on_expressions(
     };
     let unique = Unique::of(&binder, found.definition())?;
     unique.install(found.definition());
-    let verified = run::background(&session.engine, async move { unique.verify(&found) }).await;
+    let verified = {
+        let name = name.clone();
+        run::background(&session.engine, async move { unique.verify(&found, &name) }).await
+    };
     verified.map_err(|error| match error.state {
         state::UNIQUE_VIOLATION => {
             let detail = error.detail.unwrap_or_default();
@@ -278,19 +382,6 @@ async fn on_expressions(
         }
         _ => error,
     })
-}
-
-/// What an index that nobody has named calls one of its keys.
-pub(super) fn key_name(key: &Expr) -> String {
-    match key {
-        Expr::Identifier(name) => fold(name),
-        Expr::Function(call) => crate::pg::rewrite::function_name(call),
-        Expr::Nested(inner) => match inner.as_ref() {
-            Expr::Function(call) => crate::pg::rewrite::function_name(call),
-            _ => "expr".into(),
-        },
-        _ => "expr".into(),
-    }
 }
 
 fn column(column: &IndexColumn) -> Result<(String, ColumnOrder)> {
@@ -311,7 +402,10 @@ pub(super) fn existing(session: &Session, name: &ObjectName) -> Result<Option<(S
         .map_or_else(|| binder.facts.path.clone(), |schema| vec![schema]);
     for schema in schemas {
         let entry = binder.snapshot.schema(&schema);
-        if entry.is_some_and(|entry| entry.expression_index(&last).is_some()) {
+        let has = |entry: &Arc<SchemaEntry>| {
+            entry.expression_index(&last).is_some() || entry.partition_index(&last).is_some()
+        };
+        if entry.is_some_and(has) {
             return Ok(Some((schema, last)));
         }
     }
@@ -330,10 +424,14 @@ pub(super) fn existing(session: &Session, name: &ObjectName) -> Result<Option<(S
 /// An index is changed by whom its table belongs to.
 pub(super) fn check_owner(session: &Session, schema: &str, name: &str) -> Result<()> {
     let state_now = session.state();
+    let of_partition = state_now.schema(schema).and_then(|entry| entry.partition_index(name));
+    if let Some((partition, _)) = of_partition {
+        return rights(session, &state_now).check_owner_of_index(partition.oid, name);
+    }
     let of_expressions = state_now.schema(schema).and_then(|entry| entry.expression_index(name));
     let table = of_expressions.map(|(table, _)| table);
     match table.or_else(|| state_now.index(schema, name).map(|(table, _)| table)) {
-        Some(table) => rights(session, &state_now).check_owner_of_index(table, name),
+        Some(table) => rights(session, &state_now).check_owner_of_index(table.oid(), name),
         None => Ok(()),
     }
 }
@@ -343,6 +441,10 @@ pub(super) fn drop(session: &mut Session, name: &ObjectName, if_exists: bool, ca
         Some((schema, name)) => {
             check_owner(session, &schema, &name)?;
             let state_now = session.state();
+            let of_partition = state_now.schema(&schema).and_then(|entry| entry.partition_index(&name));
+            if let Some((partition, index)) = of_partition {
+                return partition::attached_indexes::drop(session, partition, index);
+            }
             if let Some((table, index)) = state_now.index(&schema, &name)
                 && index.kind == IndexKind::Unique
             {

@@ -12,8 +12,8 @@ use super::untyped;
 use super::updatable::{self, Through, Use};
 use super::upsert::Upsert;
 use super::{
-    Description, conflict, conflict_predicate, defaults, given_rows, literal_rows, moments, parameters, permitted,
-    query, returned_addresses, returning, row_cells, select, table_locks, value_rows,
+    Description, conflict, conflict_predicate, conflict_through, defaults, given_rows, literal_rows, moments,
+    parameters, permitted, query, returned_addresses, returning, row_cells, select, table_locks, value_rows,
 };
 use crate::catalog::bind::{Binder, fold, named_in_full};
 use crate::pg::error::{Result, SqlError, state};
@@ -58,6 +58,15 @@ pub(super) struct Resolved {
     /// Whether the statement lists them.
     is_listed: bool,
     overriding: Option<Overriding>,
+}
+
+impl Resolved {
+    /// The statement where what it says of a view's columns in ON CONFLICT is to be said of the table's.
+    fn over_table(&self, insert: &Insert) -> Result<Option<Insert>> {
+        let Some(view) = &self.view else { return Ok(None) };
+        let target = alias(insert).unwrap_or_else(|| view.view.clone());
+        conflict_through::over_table(insert, view, &target)
+    }
 }
 
 pub(super) fn resolve(binder: &Binder, insert: &Insert) -> Result<Resolved> {
@@ -135,6 +144,8 @@ fn targets(table: &TableVersion, view: Option<&Through>, columns: &[ObjectName])
 pub(super) fn describe(session: &mut Session, insert: &Insert, types: &[u32]) -> Result<Description> {
     let binder = session.binder();
     let resolved = resolve(&binder, insert)?;
+    let over_table = resolved.over_table(insert)?;
+    let insert = over_table.as_ref().unwrap_or(insert);
     let returned = parameters::hints(&insert.returning)?;
     let mut named = match &insert.source {
         Some(source) => parameters::hints(source.as_ref())?.named,
@@ -666,7 +677,25 @@ fn check(binder: &Binder, insert: &Insert, resolved: &Resolved) -> Result<()> {
     let (view, table) = (resolved.view.as_ref(), &resolved.table);
     permitted::below(binder, view, table, privilege::INSERT, Some(&resolved.targets))?;
     let mut read: Vec<String> = Vec::new();
-    if let Some(on) = on_conflict(insert)? {
+    if let Some(on) = on_conflict(insert)?
+        && let Some(view) = view
+        && resolved.over_table(insert)?.is_some()
+    {
+        if let Some(target @ ast::ConflictTarget::OnConstraint(_)) = &on.conflict_target {
+            let columns = conflict::columns(definition, target)?;
+            read.extend(
+                columns
+                    .iter()
+                    .filter_map(|column| conflict_through::shown(view, column)),
+            );
+        }
+        let (changed, named) = conflict_through::named(on, view);
+        if matches!(on.action, OnConflictAction::DoUpdate(_)) {
+            permitted::columns(binder, relation, privilege::UPDATE, changed.iter().map(String::as_str))?;
+            permitted::below(binder, Some(view), table, privilege::UPDATE, None)?;
+        }
+        read.extend(named);
+    } else if let Some(on) = on_conflict(insert)? {
         if let Some(target) = &on.conflict_target {
             read.extend(conflict::columns(definition, target)?);
         }
@@ -717,13 +746,15 @@ async fn run_once(
     insert: &Insert,
     params: &[ScalarValue],
 ) -> Result<Option<Outcome>> {
-    let on = on_conflict(insert)?;
     let binder = session.binder();
     let resolved = resolve(&binder, insert)?;
     if resolved.table.definition().schema_name != session.temporary_schema() {
         session.check_writable("INSERT")?;
     }
     check(&binder, insert, &resolved)?;
+    let over_table = resolved.over_table(insert)?;
+    let insert = over_table.as_ref().unwrap_or(insert);
+    let on = on_conflict(insert)?;
     let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
     let table = resolved.table.clone();
     if table_locks::for_rows(session, &table).await? == Found::Changed {

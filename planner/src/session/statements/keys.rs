@@ -1,10 +1,11 @@
 //! Keys that take over an index, and views that need a key which is dropped.
 
-use super::{constraints, drop, references, view_texts};
+use super::{constraints, drop, partition, references, view_texts};
 use crate::catalog::bind::{Target, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::parse_query;
 use crate::session::Session;
+use crate::session::run;
 use datafusion::sql::sqlparser::ast::{
     ConstraintCharacteristics, ConstraintUsingIndex, PrimaryKeyConstraint, TableConstraint, UniqueConstraint,
 };
@@ -152,4 +153,44 @@ pub(super) fn release_views(session: &mut Session, place: &Target, what: &str, c
         return Err(drop::depended_on(what, &dependents));
     }
     drop::drop_views(session, lost)
+}
+
+/// ADD UNIQUE.
+pub(super) async fn add_unique(session: &mut Session, schema: &str, name: &str, unique: IndexDef) -> Result<()> {
+    let columns: Vec<String> = unique.columns.iter().map(|(column, _)| column.clone()).collect();
+    partition::check_constraint(session, schema, name, &columns, "UNIQUE")?;
+    let table = session.state().table(schema, name).map(|table| table.oid());
+    let transaction = session.transaction()?;
+    let (schema, name) = (schema.to_string(), name.to_string());
+    run::background(&session.engine, async move {
+        transaction.lock().create_index(&schema, &name, unique)?;
+        Ok(())
+    })
+    .await?;
+    match table {
+        Some(table) => partition::indexes::complete(session, table),
+        None => Ok(()),
+    }
+}
+
+/// Checks the rows that are there on the query threads.
+pub(super) async fn add_primary_key(
+    session: &mut Session,
+    schema: &str,
+    name: &str,
+    columns: Vec<String>,
+    key_name: Option<String>,
+) -> Result<()> {
+    partition::check_constraint(session, schema, name, &columns, "PRIMARY KEY")?;
+    let table = session.state().table(schema, name).map(|table| table.oid());
+    let transaction = session.transaction()?;
+    let (schema, name) = (schema.to_string(), name.to_string());
+    run::background(&session.engine, async move {
+        Ok(transaction.lock().add_primary_key(&schema, &name, &columns, key_name)?)
+    })
+    .await?;
+    match table {
+        Some(table) => partition::indexes::complete(session, table),
+        None => Ok(()),
+    }
 }

@@ -2,12 +2,12 @@
 //! (`parse::like`).
 
 use super::declared::OwnSequence;
-use super::index::key_name;
 use super::sequence;
 use crate::catalog::bind::{Binder, Target};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::like::MARK;
 use crate::pg::parse::parse_expression;
+use crate::pg::rewrite::index_key_name;
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{ColumnDef as Declared, DataType, ForeignKeyConstraint};
 use tenon_storage::{
@@ -202,7 +202,7 @@ impl Taken {
             transaction.create_index(&definition.schema_name, &definition.name, index)?;
         }
         for index in self.expression_indexes {
-            let names = index.keys.iter().map(|key| Ok(key_name(&parse_expression(key)?)));
+            let names = index.keys.iter().map(|key| Ok(index_key_name(&parse_expression(key)?)));
             let mut names = names.collect::<Result<Vec<_>>>()?;
             names.extend(index.include.iter().cloned());
             let names: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -12,14 +12,15 @@ use crate::pg::types::type_oid;
 use crate::session::run;
 use crate::session::{Prepared, Session};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::logical_expr::LogicalPlanBuilder;
 use datafusion::logical_expr::expr::Cast;
+use datafusion::logical_expr::{ExprSchemable, LogicalPlanBuilder};
 use datafusion::prelude::Expr;
 use datafusion::sql::sqlparser::ast::{self, Ident, ObjectName};
 use futures::StreamExt;
 use std::sync::Arc;
+use tenon_storage::parse::parse_array;
 
 pub(super) fn prepare(
     session: &mut Session,
@@ -106,7 +107,7 @@ pub(super) async fn bound(
     name: Option<&ObjectName>,
     arguments: &[ast::Expr],
 ) -> Result<(Arc<Prepared>, Vec<ScalarValue>)> {
-    let prepared = current(session, name)?;
+    let mut prepared = current(session, name)?;
     let params = &prepared.param_fields;
     if params.len() != arguments.len() {
         let message = "wrong number of parameters for prepared statement";
@@ -116,6 +117,10 @@ pub(super) async fn bound(
             arguments.len()
         )));
     }
+    if let Some(dimensions) = other_dimensions(session, params, arguments) {
+        prepared = Arc::new(for_dimensions(session, &prepared, dimensions)?);
+    }
+    let params = &prepared.param_fields;
     let mut values = Vec::with_capacity(arguments.len());
     for ((argument, field), told) in arguments.iter().zip(params).zip(&prepared.params) {
         let mut argument = argument.clone();
@@ -126,6 +131,56 @@ pub(super) async fn bound(
         values.push(evaluate(session, argument, field).await?);
     }
     Ok((prepared, values))
+}
+
+/// How many dimensions the arrays have that parameters are given, where that is not what was planned.
+fn other_dimensions(session: &Session, params: &[FieldRef], arguments: &[ast::Expr]) -> Option<Vec<usize>> {
+    let mut any = false;
+    let given = params.iter().zip(arguments).map(|(field, argument)| {
+        let planned = dimensions_of(field.data_type());
+        let given = match planned {
+            0 => 0,
+            _ => dimensions_given(session, argument).unwrap_or(0),
+        };
+        // An empty array has none, and is of any. What is malformed is found where it is read.
+        let given = if (1..=6).contains(&given) { given } else { planned };
+        any |= given != planned;
+        given
+    });
+    let given: Vec<usize> = given.collect();
+    any.then_some(given)
+}
+
+fn dimensions_given(session: &Session, argument: &ast::Expr) -> Option<usize> {
+    if let ast::Expr::Value(value) = argument {
+        let ast::Value::SingleQuotedString(text) = &value.value else {
+            return None;
+        };
+        return Some(parse_array(text).ok()?.sizes.len());
+    }
+    let mut tree = argument.clone();
+    rewrite_value(&mut tree);
+    rewrite(&mut tree);
+    let expr = session.binder().expression(tree, &DFSchema::empty()).ok()?;
+    Some(dimensions_of(&expr.get_type(&DFSchema::empty()).ok()?))
+}
+
+fn dimensions_of(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::List(item) => 1 + dimensions_of(item.data_type()),
+        _ => 0,
+    }
+}
+
+/// The same statement for arrays of other numbers of dimensions.
+fn for_dimensions(session: &mut Session, prepared: &Prepared, dimensions: Vec<usize>) -> Result<Prepared> {
+    let types: Vec<u32> = prepared.params.iter().map(|parameter| parameter.oid).collect();
+    session.dimensions = dimensions.into();
+    let again = described(session, prepared.statement.clone(), &types);
+    session.dimensions = Arc::default();
+    let again = again?;
+    prepared.check_columns(&again)?;
+    Ok(again)
 }
 
 /// The value of an expression over nothing.

@@ -54,14 +54,19 @@ pub(super) fn below(
     };
     let snapshot: &DatabaseState = &binder.snapshot;
     let mut above = view.path.iter();
-    let mut owner = above.next().map(|oid| snapshot.owner(*oid));
+    // A view of its invoker's asks for who runs the statement.
+    let for_whom = |oid: &u32| match snapshot.relation_by_oid(*oid) {
+        Some(Relation::View(view)) if view.is_of_invoker() => binder.facts.acting,
+        _ => Acting::of(snapshot, snapshot.owner(*oid)),
+    };
+    let mut acting = above.next().map(for_whom);
     for oid in above {
-        let (Some(of), Some(relation)) = (owner, snapshot.relation_by_oid(*oid)) else {
+        let (Some(own), Some(relation)) = (acting, snapshot.relation_by_oid(*oid)) else {
             return Ok(());
         };
         let rights = Rights {
             state: snapshot,
-            acting: Acting::of(snapshot, of),
+            acting: own,
         };
         let at_bottom = *oid == table.oid();
         let answer = match changed {
@@ -81,7 +86,7 @@ pub(super) fn below(
         if wanted & (privilege::UPDATE | privilege::DELETE) != 0 && !rights.has_any(relation, privilege::SELECT) {
             binder.answer(rights.check(relation, privilege::SELECT))?;
         }
-        owner = Some(snapshot.owner(*oid));
+        acting = Some(for_whom(oid));
     }
     Ok(())
 }

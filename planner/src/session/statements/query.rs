@@ -1,5 +1,6 @@
 //! SELECT, VALUES, TABLE: rows.
 
+use super::promised::as_promised;
 use super::{Description, for_update, moments, origins, parameters, unique};
 use crate::catalog::bind::Binder;
 use crate::catalog::system;
@@ -8,7 +9,6 @@ use crate::pg::errors::from_datafusion;
 use crate::pg::functions::held::with_values;
 use crate::pg::outcome::{BatchStream, ColumnDesc, Outcome, RowsTag};
 use crate::pg::rewrite::rewrite;
-use crate::pg::statement::Kind;
 use crate::pg::types::describe as describe_columns;
 use crate::session::plan_cache::{Basis, Found, Keeper, PlanCacheMode};
 use crate::session::run::{self, ExecutionContext, Source};
@@ -21,7 +21,6 @@ use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 use std::sync::Arc;
 use tenon_executor::scan::is_place;
-use tenon_storage::types::OIDS_OF_OBJECTS;
 
 pub(super) fn describe(session: &mut Session, query: &ast::Query, types: &[u32]) -> Result<Description> {
     let binder = session.binder();
@@ -304,42 +303,6 @@ impl StatementInput {
             Self::Source(source) => run::drain_source(&run(), source, sink, take).await,
         }
     }
-}
-
-/// Columns of a new plan, which must have the names and types that preparing the statement told. One that ALTER TYPE has changed since is
-/// the same for PostgreSQL.
-fn as_promised(prepared: &Prepared, columns: Vec<ColumnDesc>) -> Result<Vec<ColumnDesc>> {
-    if let Some(promised) = &prepared.columns
-        && (promised.len() != columns.len() || promised.iter().zip(&columns).any(|(a, b)| differ(a, b)))
-    {
-        return Err(SqlError::changed_result());
-    }
-    Ok(columns)
-}
-
-/// Rows that a change returns, which must be those that preparing it told: by then its name may be another table's.
-pub(crate) fn returned_as_promised(prepared: &Prepared, outcome: Outcome) -> Result<Outcome> {
-    let changes = match &prepared.statement.kind {
-        Kind::Sql(statement) => matches!(
-            **statement,
-            ast::Statement::Insert(_)
-                | ast::Statement::Update { .. }
-                | ast::Statement::Delete(_)
-                | ast::Statement::Execute { .. }
-        ),
-        _ => false,
-    };
-    if let (true, Some(promised), Outcome::Rows { columns, .. }) = (changes, &prepared.columns, &outcome)
-        && (promised.len() != columns.len() || promised.iter().zip(columns).any(|(a, b)| differ(a, b)))
-    {
-        return Err(SqlError::changed_result());
-    }
-    Ok(outcome)
-}
-
-fn differ(a: &ColumnDesc, b: &ColumnDesc) -> bool {
-    let is_altered = a.pg_type.oid >= OIDS_OF_OBJECTS;
-    a.name != b.name || a.pg_type != b.pg_type || a.data_type != b.data_type && !is_altered
 }
 
 pub(super) fn rows(columns: Vec<ColumnDesc>, stream: BatchStream) -> Outcome {

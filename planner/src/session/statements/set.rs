@@ -43,7 +43,7 @@ pub(super) fn set(session: &mut Session, set: &Set) -> Result<Outcome> {
         Set::SetTransaction {
             modes,
             session: whole_session,
-            ..
+            snapshot,
         } => {
             if *whole_session {
                 for mode in modes {
@@ -64,6 +64,9 @@ pub(super) fn set(session: &mut Session, set: &Set) -> Result<Outcome> {
             } else {
                 for mode in modes {
                     session.transaction_mode(mode)?;
+                }
+                if let Some(Value::SingleQuotedString(name)) = snapshot.as_ref().map(|own| &own.value) {
+                    session.import_snapshot(name)?;
                 }
             }
         }

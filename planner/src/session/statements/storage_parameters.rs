@@ -2,12 +2,13 @@
 //! are kept and shown, and change nothing; but `tenon.device`, which is `residence`'s.
 
 use super::residence;
+use super::view::{SWITCHES, switched};
 use crate::catalog::bind::{Target, undefined};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::definition::{StorageParameter, storage};
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::CreateTableOptions;
-use tenon_storage::{IndexShown, Relation};
+use tenon_storage::{IndexShown, PartitionIndex, Relation, View};
 
 /// Names and values, as they are kept.
 pub(super) type Options = Vec<(String, String)>;
@@ -217,13 +218,47 @@ pub(super) fn change_index(
     given: &[StorageParameter],
     is_set: bool,
 ) -> Result<()> {
+    let options = index_options(shown, given, is_set)?;
+    let transaction = session.transaction()?;
+    transaction.lock().set_index_options(schema, table, name, options)?;
+    Ok(())
+}
+
+/// The same of a partition's.
+pub(super) fn change_partition_index(
+    session: &Session,
+    index: &PartitionIndex,
+    given: &[StorageParameter],
+    is_set: bool,
+) -> Result<()> {
+    let options = index_options(&index.declared.shown, given, is_set)?;
+    let change = |own: &mut PartitionIndex| own.declared.shown.options = options;
+    let transaction = session.transaction()?;
+    transaction.lock().change_partition_index(index.declared.oid, change)?;
+    Ok(())
+}
+
+fn index_options(shown: &IndexShown, given: &[StorageParameter], is_set: bool) -> Result<Vec<(String, String)>> {
     match is_set {
         true => drop(of_index(shown.method(), given)?),
         false => refuse_values(given)?,
     }
-    let options = changed(&shown.options, given, is_set);
+    Ok(changed(&shown.options, given, is_set))
+}
+
+/// The switches of a view.
+fn change_view(session: &Session, view: &View, given: &[StorageParameter], is_set: bool) -> Result<()> {
+    let mut options = view.options.clone();
+    for own in given.iter().filter(|own| SWITCHES.contains(&own.name.as_str())) {
+        options.retain(|(name, _)| *name != own.name);
+        if is_set {
+            options.push((own.name.clone(), switched(&own.name, own.value.as_deref())?));
+        }
+    }
     let transaction = session.transaction()?;
-    transaction.lock().set_index_options(schema, table, name, options)?;
+    transaction
+        .lock()
+        .set_view_options(&view.schema_name, &view.name, options)?;
     Ok(())
 }
 
@@ -258,8 +293,7 @@ pub(super) fn change(session: &mut Session, place: &Target, given: &[StoragePara
             let detail = "This operation is not supported for sequences.";
             return Err(SqlError::new(state::WRONG_OBJECT_TYPE, message).detail(detail));
         }
-        // `security_barrier` and its like change nothing of a view.
-        Relation::View(_) => return Ok(()),
+        Relation::View(view) => return change_view(session, view, given, is_set),
     };
     let device = given.iter().filter(|own| own.namespace.as_deref() == Some("tenon"));
     if is_set {

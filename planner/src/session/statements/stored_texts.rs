@@ -7,7 +7,7 @@ use crate::pg::walk::VisitMut;
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{Query, VisitorMut};
 use std::sync::Arc;
-use tenon_storage::{Check, Domain, Object, Relation};
+use tenon_storage::{Check, Domain, Object, Partition, PartitionIndex, Relation};
 
 /// A walk that changes trees.
 pub(super) trait Change: VisitorMut<Break = ()> {
@@ -52,12 +52,7 @@ pub(super) fn change_all(session: &Session, change: &mut impl Change) -> Result<
         }
         match relation {
             Relation::Table(table) => of_table(session, table, change)?,
-            Relation::Partition(partition) => {
-                if let Some(checks) = checks(&partition.checks, change) {
-                    let change = |own: &mut tenon_storage::Partition| own.checks = checks;
-                    transaction.lock().change_partition(partition.oid, change)?;
-                }
-            }
+            Relation::Partition(partition) => of_partition(session, partition, change)?,
             Relation::View(_) | Relation::Sequence(_) => {}
         }
     }
@@ -108,6 +103,28 @@ fn of_table(session: &Session, table: &tenon_storage::TableVersion, change: &mut
         }
         if any {
             transaction.lock().set_partitioning(schema, name, partitioning)?;
+        }
+    }
+    Ok(())
+}
+
+/// The texts of a partition: conditions and indexes.
+fn of_partition(session: &Session, partition: &Partition, change: &mut impl Change) -> Result<()> {
+    let transaction = session.transaction()?;
+    if let Some(checks) = checks(&partition.checks, change) {
+        let change = |own: &mut Partition| own.checks = checks;
+        transaction.lock().change_partition(partition.oid, change)?;
+    }
+    for index in &partition.indexes {
+        let (mut next, mut any) = (index.declared.clone(), false);
+        for text in next.keys.iter_mut().chain(&mut next.predicate) {
+            if let Some(after) = expression(text, change) {
+                (*text, any) = (after, true);
+            }
+        }
+        if any {
+            let put = |own: &mut PartitionIndex| own.declared = next;
+            transaction.lock().change_partition_index(index.declared.oid, put)?;
         }
     }
     Ok(())

@@ -186,6 +186,13 @@ fn all(session: &Session, dropped: &Dropped<'_>) -> Vec<Dependent> {
                 };
                 let columns = relation.columns();
                 constraints(&partition.checks, &place, columns, &mut finder, &mut out);
+                // Those that are part of others go with them.
+                for index in partition.indexes.iter().filter(|index| index.parent.is_none()) {
+                    let mut texts = index.declared.keys.iter().chain(&index.declared.predicate);
+                    if texts.any(|text| finder.is_in(text, columns)) {
+                        out.push(Dependent::Index(place.clone(), index.declared.name.clone()));
+                    }
+                }
             }
             Relation::View(_) | Relation::Sequence(_) => {}
         }

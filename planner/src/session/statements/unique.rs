@@ -2,6 +2,7 @@
 //! unique ones as it does those of columns; whole tables are looked through as an index is made.
 
 use super::constraints::physical;
+use super::partition;
 use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::{from_arrow, from_datafusion};
@@ -26,6 +27,7 @@ pub(super) struct Unique(Vec<Key>);
 
 /// What one of them is about.
 pub(super) struct Key {
+    pub oid: u32,
     pub name: String,
     /// The expressions as errors show them.
     shown: String,
@@ -55,36 +57,45 @@ impl Unique {
         self.0.iter().try_for_each(|key| key.keys(rows).map(drop))
     }
 
-    /// 23505 for the first key that two rows have.
-    pub(super) fn verify(&self, table: &TableVersion) -> Result<()> {
-        self.0.iter().try_for_each(|key| key.verify(table))
+    /// 23505 for the first key of an index that two rows have.
+    pub(super) fn verify(&self, table: &TableVersion, index: &str) -> Result<()> {
+        let mut own = table.definition().expression_indexes.iter();
+        let oid = own.find(|own| own.name == index).map(|own| own.oid);
+        let mut meant = self.0.iter().filter(|key| Some(key.oid) == oid);
+        meant.try_for_each(|key| key.verify(table))
     }
 }
 
 impl Key {
     /// Those of a table.
     pub(super) fn all(binder: &Binder, definition: &TableDefinition) -> Result<Vec<Key>> {
-        let indexes = definition.expression_indexes.iter().filter(|index| index.unique);
+        let indexes = definition.computed_indexes().filter(|index| index.unique);
         indexes.map(|index| Key::of(binder, definition, index)).collect()
     }
 
     fn of(binder: &Binder, definition: &TableDefinition, index: &ExpressionIndex) -> Result<Key> {
         let computed = computed(binder, definition, index)?;
+        let partition = index.partition.and_then(|oid| binder.snapshot.relation_by_oid(oid));
+        let (schema, table) = match partition {
+            Some(partition) => (partition.schema_name(), partition.name()),
+            None => (definition.schema_name.as_str(), definition.name.as_str()),
+        };
         let fields = computed.types().iter().cloned().map(SortField::new).collect();
         Ok(Key {
             computed: Arc::new(computed),
+            oid: index.oid,
             name: index.name.clone(),
             shown: index.keys.join(", "),
-            subject: Subject::table(&definition.schema_name, &definition.name).constraint(&index.name),
+            subject: Subject::table(schema, table).constraint(&index.name),
             nulls_not_distinct: index.nulls_not_distinct,
             converter: RowConverter::new(fields).map_err(|error| from_arrow(&error))?,
         })
     }
 
-    /// Gives the index of this name what computes its keys.
+    /// Gives the index of this number what computes its keys.
     pub(super) fn install(&self, definition: &TableDefinition) {
-        let mut indexes = definition.expression_indexes.iter();
-        if let Some(index) = indexes.find(|index| index.name == self.name) {
+        let mut indexes = definition.computed_indexes();
+        if let Some(index) = indexes.find(|index| index.oid == self.oid) {
             index.computed.set(self.computed.clone());
         }
     }
@@ -168,7 +179,7 @@ pub(super) fn let_search(session: &Session, plan: &LogicalPlan) -> Result<()> {
             && let Some(table) = provider.downcast_ref::<SegmentTable>()
         {
             let definition = table.table().definition();
-            for index in &definition.expression_indexes {
+            for index in definition.computed_indexes() {
                 if index.computed.get().is_none()
                     && let Ok(computed) = computed(&session.binder(), definition, index)
                 {
@@ -185,8 +196,8 @@ fn computed(binder: &Binder, definition: &TableDefinition, index: &ExpressionInd
     let schema = &definition.schema;
     let planned = |text: &String| super::constraints::expression(binder, parse_expression(text)?, schema);
     let values = index.keys.iter().map(planned).collect::<Result<Vec<_>>>()?;
-    let predicate = match &index.predicate {
-        Some(text) => Some(physical(binder, parse_expression(text)?, schema)?),
+    let predicate = match partition::indexes::predicate(binder, index).or_else(|| index.predicate.clone()) {
+        Some(text) => Some(physical(binder, parse_expression(&text)?, schema)?),
         None => None,
     };
     ComputedKeys::try_new(values, predicate, schema).map_err(|error| from_datafusion(&error))

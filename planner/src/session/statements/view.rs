@@ -14,6 +14,7 @@ use tenon_storage::CheckOption;
 pub(super) fn view(session: &mut Session, create: &CreateView) -> Result<Outcome> {
     session.check_writable("CREATE VIEW")?;
     let place = target(session, &create.name, create.temporary)?;
+    let options = options(create)?;
     // What it reads is asked when it is read.
     let mut binder = session.binder();
     binder.describes = true;
@@ -61,6 +62,7 @@ pub(super) fn view(session: &mut Session, create: &CreateView) -> Result<Outcome
     } else {
         transaction.create_view(&place.schema, &place.name, &sql, schema)?;
     }
+    transaction.set_view_options(&place.schema, &place.name, options)?;
     if let Some(option) = check_option(create)? {
         transaction.set_check_option(&place.schema, &place.name, option)?;
         drop(transaction);
@@ -81,6 +83,39 @@ pub(super) fn view(session: &mut Session, create: &CreateView) -> Result<Outcome
         }
     }
     Ok(Outcome::Command("CREATE VIEW".into()))
+}
+
+/// Options that are true or false.
+pub(super) const SWITCHES: [&str; 2] = ["security_barrier", "security_invoker"];
+
+/// What is said of a switch, as it is kept.
+pub(super) fn switched(name: &str, value: Option<&str>) -> Result<String> {
+    let value = value.unwrap_or("true").trim_matches('\'').to_lowercase();
+    match value.as_str() {
+        "true" | "on" | "yes" | "1" => Ok("true".into()),
+        "false" | "off" | "no" | "0" => Ok("false".into()),
+        _ => {
+            let message = format!("invalid value for boolean option \"{name}\": {value}");
+            Err(SqlError::new(state::INVALID_PARAMETER_VALUE, message))
+        }
+    }
+}
+
+fn options(create: &CreateView) -> Result<Vec<(String, String)>> {
+    let ast::CreateTableOptions::With(given) = &create.options else {
+        return Ok(Vec::new());
+    };
+    let mut found = Vec::new();
+    for option in given {
+        if let ast::SqlOption::KeyValue { key, value } = option
+            && let name = fold(key)
+            && SWITCHES.contains(&name.as_str())
+        {
+            let value = switched(&name, Some(&value.to_string()))?;
+            found.push((name, value));
+        }
+    }
+    Ok(found)
 }
 
 /// WITH CHECK OPTION, as the clause or among the options in parentheses.

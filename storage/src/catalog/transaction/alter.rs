@@ -1,7 +1,7 @@
 //! ALTER TABLE: columns and constraints.
 
 use super::super::declaration::{Check, ColumnDef, DeviceResidence};
-use super::super::index::{ExpressionIndex, IndexKind};
+use super::super::index::ExpressionIndex;
 use super::super::table::{TableDefinition, TableVersion};
 use super::Transaction;
 use crate::error::{ErrorKind, Result, StorageError};
@@ -89,7 +89,7 @@ impl Transaction {
     ) -> Result<()> {
         let current = self.table(schema, table)?;
         let mut definition = (**current.definition()).clone();
-        if definition.primary_key.is_some() {
+        if definition.declared_primary_key().is_some() {
             let message = format!("multiple primary keys for table \"{table}\" are not allowed");
             return Err(StorageError::new(ErrorKind::InvalidTableDefinition, message));
         }
@@ -151,7 +151,7 @@ impl Transaction {
             definition.primary_key = definition.primary_key.take().filter(|key| key.name != name);
             definition
                 .indexes
-                .retain(|index| index.kind != IndexKind::Constraint || index.name != name);
+                .retain(|index| !index.is_constraint() || index.name != name);
             definition.checks.retain(|check| check.name != name);
             definition.foreign_keys.retain(|key| key.name != name);
             found = before != count(definition);

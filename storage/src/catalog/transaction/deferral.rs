@@ -4,7 +4,7 @@
 //! noted, and all its rows are checked later: so that transactions in which that does not happen pay nothing.
 
 use super::Transaction;
-use crate::catalog::index::{Deferral, Index, IndexKind};
+use crate::catalog::index::{Deferral, Index};
 use crate::catalog::unique;
 use crate::error::{Result, StorageError};
 
@@ -50,8 +50,7 @@ impl Transaction {
             let places = columns.iter().map(|name| definition.column_index(name));
             let places: Option<Vec<usize>> = places.collect();
             let is_meant = |index: &&mut Index| {
-                let needed = matches!(index.kind, IndexKind::Primary | IndexKind::Constraint);
-                needed && Some(&index.columns) == places.as_ref() && index.deferral == Deferral::Never
+                index.is_constraint() && Some(&index.columns) == places.as_ref() && index.deferral == Deferral::Never
             };
             let keys = definition.primary_key.iter_mut().chain(&mut definition.indexes);
             let key = keys.rev().find(is_meant);

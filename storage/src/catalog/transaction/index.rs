@@ -1,6 +1,7 @@
 //! CREATE, DROP and ALTER INDEX.
 
-use super::super::index::{Deferral, ExpressionIndex, Index, IndexDef, IndexKind, IndexShown, default_name};
+use super::super::index::{Deferral, ExpressionIndex, Index, IndexDef, IndexKind, IndexShown};
+use super::super::index_names::default_name;
 use super::super::table::{TableDefinition, TableVersion};
 use super::super::unique;
 use super::Transaction;
@@ -56,11 +57,7 @@ impl Transaction {
     pub fn drop_index(&mut self, schema: &str, name: &str) -> Result<()> {
         let current = self.table_of_index(schema, name)?;
         let mut definition = (**current.definition()).clone();
-        let needed = |index: &Index| matches!(index.kind, IndexKind::Primary | IndexKind::Constraint);
-        if definition
-            .all_indexes()
-            .any(|index| index.name == name && needed(index))
-        {
+        if definition.constraint_index(name).is_some() {
             let table = current.name();
             let message = format!("cannot drop index {name} because constraint {name} on table {table} requires it");
             return Err(StorageError::new(ErrorKind::DependentObjects, message)

@@ -30,7 +30,7 @@ pub use rows::Keys;
 
 use super::database::Database;
 use super::declaration::TableDef;
-use super::index::default_name;
+use super::index_names::default_name;
 use super::locks::Holder;
 use super::moves::Removed;
 use super::objects::{Object, ObjectKey};
@@ -167,7 +167,6 @@ impl Transaction {
                 gone.extend(below.into_iter().map(Relation::Partition));
             }
             Relation::Partition(partition) => {
-                self.root_changed(partition.root)?;
                 gone.extend(
                     self.state
                         .partitions_under(partition.oid)
@@ -187,7 +186,10 @@ impl Transaction {
             }
             self.state_mut().remove(relation.schema_name(), relation.name());
         }
-        Ok(())
+        match relation {
+            Relation::Partition(partition) => self.root_changed(partition.root),
+            _ => Ok(()),
+        }
     }
 
     pub fn rename_relation(&mut self, schema: &str, name: &str, to: &str) -> Result<()> {
@@ -267,7 +269,11 @@ impl Transaction {
     fn rewritten(&mut self, current: &Arc<TableVersion>, next: Arc<TableVersion>) {
         self.touch(&Relation::Table(current.clone())).rewrite();
         self.align_partitions(current, &next);
-        self.put(Relation::Table(next));
+        let gone = gone_indexes(current, &next);
+        self.put(Relation::Table(next.clone()));
+        if self.drop_partition_indexes(gone) {
+            self.put(Relation::Table(self.with_partition_indexes(&next)));
+        }
     }
 
     fn relation(&self, schema: &str, name: &str) -> Result<Relation> {
@@ -316,6 +322,16 @@ impl Transaction {
             })),
         }
     }
+}
+
+/// The indexes of a partitioned table that it has no more.
+fn gone_indexes(before: &TableVersion, after: &TableVersion) -> Vec<u32> {
+    if before.definition().partitioning.is_none() || Arc::ptr_eq(before.definition(), after.definition()) {
+        return Vec::new();
+    }
+    let there: BTreeSet<u32> = after.definition().index_oids().collect();
+    let before = before.definition().index_oids();
+    before.filter(|oid| !there.contains(oid)).collect()
 }
 
 fn qualified(schema: &str, name: &str) -> String {

@@ -147,7 +147,7 @@ impl Transaction {
     }
 
     /// What the transaction began with.
-    pub fn base(&self) -> &DatabaseState {
+    pub fn base(&self) -> &Arc<DatabaseState> {
         &self.base
     }
 

@@ -34,6 +34,15 @@ impl Transaction {
         }
     }
 
+    /// What is granted on what will be created in a schema that is gone.
+    pub(super) fn drop_default_rights(&mut self, of: u32) {
+        let own = |key: &&ObjectKey| matches!(key, ObjectKey::DefaultRights { schema, .. } if *schema == of);
+        let keys: Vec<ObjectKey> = self.state.objects.keys().filter(own).cloned().collect();
+        for key in keys {
+            self.put_object(key, None);
+        }
+    }
+
     /// A column has another name, or with None is gone.
     pub(super) fn column_renamed(&mut self, oid: u32, column: &str, to: Option<&str>) {
         let Some(rights) = self.state.rights(oid) else { return };

@@ -85,6 +85,7 @@ impl Transaction {
             }
         }
         self.drop_objects_of(name);
+        self.drop_default_rights(schema.oid);
         self.disown(schema.oid);
         self.take_name(name);
         Ok(())

@@ -113,6 +113,19 @@ impl Transaction {
         }
     }
 
+    /// The other options of a view that is there.
+    pub fn set_view_options(&mut self, schema: &str, name: &str, options: Vec<(String, String)>) -> Result<()> {
+        let relation = self.relation(schema, name)?;
+        if let Relation::View(view) = &relation {
+            self.touch(&relation).rewritten = true;
+            self.put(Relation::View(Arc::new(View {
+                options,
+                ..(**view).clone()
+            })));
+        }
+        Ok(())
+    }
+
     /// WITH CHECK OPTION of a view that is there.
     pub fn set_check_option(&mut self, schema: &str, name: &str, check_option: CheckOption) -> Result<()> {
         let relation = self.relation(schema, name)?;
@@ -135,5 +148,6 @@ fn view(oid: u32, schema: &str, name: &str, sql: &str, columns: SchemaRef) -> Re
         sql: sql.into(),
         schema: columns,
         check_option: CheckOption::None,
+        options: Vec::new(),
     }))
 }

@@ -66,7 +66,7 @@ impl<'a> Keyed<'a> {
     /// another definition of the table.
     pub fn all(definition: &'a TableDefinition) -> impl Iterator<Item = Result<Keyed<'a>>> {
         let columns = definition.all_indexes().filter(|index| index.is_unique());
-        let computed = definition.expression_indexes.iter().filter(|index| index.unique);
+        let computed = definition.computed_indexes().filter(|index| index.unique);
         let computed = computed.map(|index| match index.computed.get() {
             Some(computed) => Ok(Keyed::Computed(index, computed)),
             None => Err(StorageError::serialization()),

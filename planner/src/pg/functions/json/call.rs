@@ -24,7 +24,7 @@ use tenon_storage::json::Json;
 use tenon_storage::parse::{Invalid, check_json};
 
 /// The oid of `jsonpath`, whose values are their texts.
-const JSONPATH_OID: u32 = 4072;
+pub(crate) const JSONPATH_OID: u32 = 4072;
 
 /// What an argument is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

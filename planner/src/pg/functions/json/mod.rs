@@ -19,6 +19,7 @@ mod typed;
 
 pub(crate) use access::{FIELD_AS_ARRAY, FIELD_AS_JSON, FIELD_AS_TEXT, subscript};
 pub(crate) use assign::assigned;
+pub(crate) use call::JSONPATH_OID;
 pub(crate) use of_values::AGGREGATES;
 pub(crate) use path::PATH;
 pub(crate) use typed::{CARRIED, no_cast, ordered, scalar};

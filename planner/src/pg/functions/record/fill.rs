@@ -51,7 +51,12 @@ fn bad<T>(message: &str) -> Result<T> {
 
 /// A column of a field's type. `base`: what `Kept` means.
 pub(super) fn column(field: &Field, items: &[Item], base: Option<&ArrayRef>, by: &Conventions) -> Result<ArrayRef> {
+    let is_range = matches!(
+        SqlType::from_field(field),
+        Some(SqlType::Range(_) | SqlType::Multirange(_))
+    );
     let built = match field.data_type() {
+        _ if is_range => scalars(field, items, by)?,
         DataType::Struct(fields) => return records(fields, items, base, by),
         DataType::List(_) => lists(field, items, by)?,
         _ => scalars(field, items, by)?,

@@ -178,13 +178,18 @@ fn mark_columns(tokens: &mut Vec<TokenWithSpan>) {
 pub(crate) enum PartitionChange {
     Attach(ObjectName, ForValues),
     Detach(ObjectName),
+    /// Of an index to that of what its table is part of.
+    AttachIndex(ObjectName),
 }
 
 /// Parses from the first word; None where it is another action, with nothing taken.
 pub(super) fn action(parser: &mut Parser<'_>) -> Result<Option<Action>, ParserError> {
     let change = if take_words(parser, &["attach", "partition"]) {
         let name = parser.parse_object_name(false)?;
-        PartitionChange::Attach(name, values(parser)?)
+        match parser.peek_token().token {
+            Token::EOF | Token::SemiColon => PartitionChange::AttachIndex(name),
+            _ => PartitionChange::Attach(name, values(parser)?),
+        }
     } else if take_words(parser, &["detach", "partition"]) {
         let name = parser.parse_object_name(false)?;
         let _ = take_words(parser, &["concurrently"]) || take_words(parser, &["finalize"]);

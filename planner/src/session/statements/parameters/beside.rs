@@ -5,10 +5,12 @@ use crate::pg::error::Result;
 use crate::pg::errors::from_datafusion;
 use crate::pg::functions::array::{SLICE, SUBSCRIPT};
 use crate::pg::functions::array_literal::ARRAY_LITERAL;
+use crate::pg::functions::json::JSONPATH_OID;
 use crate::pg::semantics::fields;
 use crate::pg::semantics::resolve::common_type;
 use crate::pg::semantics::resolve::open::of_parameter;
-use datafusion::arrow::datatypes::{DataType, FieldRef};
+use crate::pg::types::OID_KEY;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::utils::merge_schema;
@@ -20,7 +22,7 @@ use tenon_storage::{ArrayType, SqlType};
 /// The types by the numbers of the parameters, from 0.
 pub(super) fn types(plan: &LogicalPlan) -> Result<BTreeMap<usize, FieldRef>> {
     let mut found = quantified(plan)?;
-    for more in [in_unions(plan)?, in_common(plan)?] {
+    for more in [in_unions(plan)?, in_common(plan)?, paths(plan)?] {
         for (at, field) in more {
             found.entry(at).or_insert(field);
         }
@@ -71,6 +73,33 @@ fn quantified(plan: &LogicalPlan) -> Result<BTreeMap<usize, FieldRef>> {
         };
         if let (Some(of), Some(at)) = (of, index(&open.id)) {
             found.entry(at).or_insert_with(|| Arc::new(of.field("", true)));
+        }
+    })?;
+    Ok(found)
+}
+
+/// What a parameter is that is a jsonpath: a text.
+pub(super) fn path_field() -> FieldRef {
+    let metadata = [(OID_KEY.to_string(), JSONPATH_OID.to_string())].into();
+    Arc::new(Field::new("", DataType::Utf8View, true).with_metadata(metadata))
+}
+
+/// Parameters that are a jsonpath.
+fn paths(plan: &LogicalPlan) -> Result<BTreeMap<usize, FieldRef>> {
+    let mut found = BTreeMap::new();
+    each_expression(plan, |expr, _| {
+        let Expr::ScalarFunction(call) = expr else { return };
+        if !call.name().starts_with("jsonb_path_") {
+            return;
+        }
+        let path = call.args.get(1).map(|path| match path {
+            Expr::Cast(cast) => cast.expr.as_ref(),
+            path => path,
+        });
+        if let Some(Expr::Placeholder(open)) = path
+            && let Some(at) = index(&open.id)
+        {
+            found.entry(at).or_insert_with(path_field);
         }
     })?;
     Ok(found)

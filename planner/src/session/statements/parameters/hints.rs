@@ -1,5 +1,6 @@
 //! What the text of a statement says of its parameters: casts, places of one type, functions' arguments.
 
+use super::beside::path_field;
 use super::{PARAMETERS_MAX, index};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::semantics::resolve::common_type;
@@ -96,7 +97,9 @@ impl Hints {
                 && let Some(at) = placeholder(expr)
             {
                 self.free.push(at);
-                if let Some(of) = arguments::type_of(name, arguments, number) {
+                if arguments::is_path(name, number) {
+                    self.certain.entry(at).or_insert_with(path_field);
+                } else if let Some(of) = arguments::type_of(name, arguments, number) {
                     self.certain.entry(at).or_insert_with(|| Arc::new(of.field("", true)));
                 }
             }

@@ -1,6 +1,6 @@
 //! ALTER TABLE of a partition, and what it says of partitions.
 
-use super::attach;
+use super::{attach, own_keys};
 use crate::catalog::bind::{Binder, Target};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::parse::definition::{Action, ColumnChange, PartitionChange};
@@ -17,6 +17,7 @@ pub(crate) async fn change(session: &mut Session, relation: &Relation, change: &
     match change {
         PartitionChange::Attach(name, values) => attach::attach(session, relation, name, values).await,
         PartitionChange::Detach(name) => attach::detach(session, relation, name).await,
+        PartitionChange::AttachIndex(_) => Err(SqlError::new(state::SYNTAX_ERROR, "syntax error at end of input")),
     }
 }
 
@@ -26,6 +27,7 @@ pub(crate) async fn action(
     partition: &Partition,
     place: &mut Target,
     action: &Action,
+    only: bool,
 ) -> Result<()> {
     let refused = |message: String| Err(SqlError::new(state::INVALID_TABLE_DEFINITION, message));
     let Action::Known(operation) = action else {
@@ -71,6 +73,16 @@ pub(crate) async fn action(
         )),
         AlterTableOperation::DropConstraint { if_exists, name, .. } => {
             let name = crate::catalog::bind::fold(name);
+            if let Some(index) = partition.index(&name).filter(|index| index.is_constraint()) {
+                if index.parent.is_none() {
+                    let oid = index.declared.oid;
+                    return Ok(session.transaction()?.lock().drop_partition_index(oid)?);
+                }
+                return refused(format!(
+                    "cannot drop inherited constraint \"{name}\" of relation \"{}\"",
+                    partition.name
+                ));
+            }
             let mut found = false;
             session.transaction()?.lock().change_partition(partition.oid, |own| {
                 let before = own.checks.len();
@@ -103,6 +115,19 @@ pub(crate) async fn action(
             constraint: TableConstraint::Check(check),
             not_valid,
         } => add_check(session, partition, place, check, *not_valid).await,
+        AlterTableOperation::AddConstraint { constraint, .. } if let Some(key) = own_keys::Key::of(constraint) => {
+            own_keys::add_key(session, partition, &key, only).await
+        }
+        AlterTableOperation::RenameConstraint { old_name, new_name }
+            if let Some(index) = partition.index(&crate::catalog::bind::fold(old_name))
+                && index.is_constraint() =>
+        {
+            let to = crate::catalog::bind::fold(new_name);
+            let oid = index.declared.oid;
+            let transaction = session.transaction()?;
+            transaction.lock().rename_partition_index(&place.schema, oid, &to)?;
+            Ok(())
+        }
         AlterTableOperation::AlterColumn {
             column_name,
             op: op @ (AlterColumnOperation::SetNotNull | AlterColumnOperation::DropNotNull),
@@ -183,7 +208,12 @@ fn root(binder: &Binder, partition: &Partition) -> Result<Arc<TableVersion>> {
     root.ok_or_else(|| SqlError::internal("a partition has no table"))
 }
 
-async fn set_not_null(session: &mut Session, partition: &Partition, column: &str, not_null: bool) -> Result<()> {
+pub(super) async fn set_not_null(
+    session: &mut Session,
+    partition: &Partition,
+    column: &str,
+    not_null: bool,
+) -> Result<()> {
     let root = root(&session.binder(), partition)?;
     let definition = root.definition();
     let of = format!("column \"{column}\" of relation \"{}\"", partition.name);
@@ -222,6 +252,9 @@ pub(crate) fn refuse_only(binder: &Binder, relation: &Relation, action: &Action)
             "cannot drop column from only the partitioned table when partitions exist"
         }
         AlterTableOperation::RenameColumn { .. } => "inherited column must be renamed in child tables too",
+        AlterTableOperation::AddConstraint { constraint, .. } if own_keys::Key::of(constraint).is_some() => {
+            return Ok(());
+        }
         AlterTableOperation::AddConstraint { .. } => "constraint must be added to child tables too",
         AlterTableOperation::DropConstraint { .. } => {
             "cannot remove constraint from only the partitioned table when partitions exist"

@@ -1,30 +1,50 @@
 //! ATTACH PARTITION and DETACH PARTITION: the rows move between a table of their own and the one at the root.
 
-use super::{Parent, bound, create, empty, execute, parent};
+use super::{Parent, bound, create, empty, execute, indexes, parent};
 use crate::catalog::bind::Target;
 use crate::catalog::partitions;
 use crate::pg::error::{Result, SqlError, state};
 use crate::session::Session;
 use crate::session::run;
 use crate::session::statements::{query, references};
+use datafusion::arrow::array::RecordBatch;
 use datafusion::sql::sqlparser::ast::{self, ForValues, ObjectName};
 use std::sync::Arc;
 use tenon_storage::quote;
-use tenon_storage::{
-    Check, ColumnDef, Generated, IndexDef, IndexKind, Partition, Relation, TableDef, TableDefinition, Transaction,
-};
+use tenon_storage::{Check, ColumnDef, Generated, Partition, Relation, TableDef, TableDefinition, Transaction};
 
 /// The rows of a partition that satisfy a condition: how many.
 pub(super) async fn rows_where(session: &Session, partition: &Partition, condition: &str) -> Result<usize> {
-    let binder = session.binder().trusted();
     let sql = format!(
         "{} AND {condition} LIMIT 1",
-        partitions::query(&binder.snapshot, partition)?
+        partitions::query(&session.state(), partition)?
     );
-    let tree = crate::pg::parse::parse(&sql)?
-        .into_iter()
-        .next()
-        .map(|first| first.kind);
+    read(session, &sql, 0, |rows, batch| *rows += batch.num_rows()).await
+}
+
+/// A query of expressions over a partition's rows, as far as its condition.
+pub(super) fn rows_of(session: &Session, partition: &Partition, listed: &str) -> Result<String> {
+    let state_now = session.state();
+    let root = state_now.table_by_oid(partition.root);
+    let definition = root
+        .ok_or_else(|| SqlError::internal("a partition has no table"))?
+        .definition();
+    Ok(format!(
+        "SELECT {listed} FROM {} WHERE {}",
+        qualified(&definition.schema_name, &definition.name),
+        partitions::condition(&state_now, partition)
+    ))
+}
+
+/// Runs a query with the rights of its tables' owners.
+pub(super) async fn read<T: Send + 'static>(
+    session: &Session,
+    sql: &str,
+    sink: T,
+    mut take: impl FnMut(&mut T, RecordBatch) + Send + 'static,
+) -> Result<T> {
+    let binder = session.binder().trusted();
+    let tree = crate::pg::parse::parse(sql)?.into_iter().next().map(|first| first.kind);
     let Some(crate::pg::statement::Kind::Sql(tree)) = tree else {
         return Err(SqlError::internal("a condition makes no query"));
     };
@@ -32,8 +52,8 @@ pub(super) async fn rows_where(session: &Session, partition: &Partition, conditi
         return Err(SqlError::internal("a condition makes no query"));
     };
     let plan = query::bound_plan(&binder, &query, &[], &[])?;
-    run::drain(&session.run(), plan, 0, |rows, batch| {
-        *rows += batch.num_rows();
+    run::drain(&session.run(), plan, sink, move |sink, batch| {
+        take(sink, batch);
         Ok(())
     })
     .await
@@ -76,7 +96,9 @@ fn fitting(root: &TableDefinition, parent: &Parent, child: &TableDefinition) -> 
             not_null.push(at);
         }
         let differs = |own: &ColumnDef| own.default.is_some() && own.default != wanted.default;
-        if differs(own) || own.generated != wanted.generated {
+        // An identity is the table's alone.
+        let is_identity = wanted.generated.is_some_and(|of| of != Generated::Stored);
+        if differs(own) || own.generated != wanted.generated.filter(|_| !is_identity) {
             return Err(SqlError::unsupported("a partition with defaults of its own"));
         }
     }
@@ -86,20 +108,6 @@ fn fitting(root: &TableDefinition, parent: &Parent, child: &TableDefinition) -> 
                 "child table is missing constraint \"{}\"",
                 check.name
             )));
-        }
-    }
-    for index in child.all_indexes().filter(|index| index.is_unique()) {
-        let columns: Vec<&String> = index.columns.iter().map(|at| &child.columns[*at].name).collect();
-        let same = |of: &tenon_storage::Index| {
-            of.is_unique()
-                && of
-                    .columns
-                    .iter()
-                    .map(|at| &root.columns[*at].name)
-                    .eq(columns.iter().copied())
-        };
-        if !root.all_indexes().any(same) {
-            return Err(SqlError::unsupported("a partition with unique constraints of its own"));
         }
     }
     Ok((columns, not_null))
@@ -195,7 +203,7 @@ pub(super) async fn attach(session: &mut Session, to: &Relation, name: &ObjectNa
         _ => error,
     })?;
     session.transaction()?.lock().drop_relation(&place.schema, &aside)?;
-    Ok(())
+    indexes::adopt(session, &place, indexes::all_of(&relation))
 }
 
 /// Has partitions be parts of another table: of `into` those that were directly part of `from`.
@@ -258,14 +266,8 @@ pub(super) async fn detach(session: &mut Session, from: &Relation, name: &Object
     };
     let root = binder.snapshot.table_by_oid(partition.root).cloned();
     let root = root.ok_or_else(|| SqlError::internal("a partition has no table"))?;
-    let (mut definition, indexes) = as_table(root.definition(), &partition);
+    let definition = as_table(root.definition(), &partition);
     let aside = aside(&partition.name);
-    let own = std::mem::take(&mut definition.unique);
-    let key = root
-        .definition()
-        .primary_key
-        .as_ref()
-        .map(|key| root.definition().index_def(key));
     {
         let transaction = session.transaction()?;
         let mut transaction = transaction.lock();
@@ -289,46 +291,32 @@ pub(super) async fn detach(session: &mut Session, from: &Relation, name: &Object
     )
     .await?;
     empty(session, &partition).await?;
+    let place = Target {
+        schema: partition.schema_name.clone(),
+        name: partition.name.clone(),
+    };
     let transaction = session.transaction()?;
     let mut transaction = transaction.lock();
-    let (schema, name) = (&partition.schema_name, &partition.name);
+    let (schema, name) = (&place.schema, &place.name);
     transaction.drop_relation(schema, name)?;
     transaction.rename_relation(schema, &aside, name)?;
-    if let Some(key) = key {
-        transaction.show_of_primary_key(schema, name, &key.include, key.shown)?;
-    }
-    for index in own.into_iter().chain(indexes) {
-        transaction.create_index(schema, name, index)?;
-    }
-    Ok(())
+    drop(transaction);
+    indexes::release(session, &place, &partition.indexes)
 }
 
-/// What a partition is as a table of its own, and the indexes that are no constraints.
-fn as_table(root: &TableDefinition, partition: &Partition) -> (TableDef, Vec<IndexDef>) {
+/// What a partition is as a table of its own, without its indexes.
+fn as_table(root: &TableDefinition, partition: &Partition) -> TableDef {
     let column = |at: &usize| ColumnDef {
         not_null: root.columns[*at].not_null || partition.not_null.contains(at),
         // Identities stay with the table that has the sequence.
         generated: root.columns[*at].generated.filter(|own| *own == Generated::Stored),
         ..root.columns[*at].clone()
     };
-    let mut definition = TableDef {
+    TableDef {
         columns: partition.columns.iter().map(column).collect(),
         checks: root.checks.iter().chain(&partition.checks).cloned().collect(),
         partitioning: partition.partitioning.clone(),
         options: partition.options.clone(),
         ..TableDef::default()
-    };
-    let mut others = Vec::new();
-    for index in root.all_indexes().filter(|index| index.is_valid()) {
-        let own = root.index_def(index);
-        match index.kind {
-            IndexKind::Primary => {
-                definition.primary_key = own.columns.into_iter().map(|(name, _)| name).collect();
-                definition.primary_key_name = Some(format!("{}_pkey", partition.name));
-            }
-            IndexKind::Constraint => definition.unique.push(own),
-            _ => others.push(own),
-        }
     }
-    (definition, others)
 }

@@ -1,13 +1,15 @@
 //! CREATE TABLE ... PARTITION OF.
 
-use super::{Parent, bound, parent};
+use super::{Parent, bound, indexes, own_keys, parent};
 use crate::catalog::bind::{Target, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::outcome::Outcome;
 use crate::session::Session;
 use crate::session::statements::{check_constraints, qualify, storage_parameters};
 use datafusion::arrow::datatypes::Schema;
-use datafusion::sql::sqlparser::ast::{self, ColumnOption, CreateTable, ForValues, ObjectName, TableConstraint};
+use datafusion::sql::sqlparser::ast::{
+    self, ColumnOption, CreateTable, ForValues, ObjectName, PrimaryKeyConstraint, TableConstraint, UniqueConstraint,
+};
 use std::sync::Arc;
 use tenon_storage::{Partition, Relation, TableDefinition};
 
@@ -55,6 +57,17 @@ pub(crate) async fn create(
     bound::check_default(session, &parent, &bound).await?;
     partition.bound = bound;
     session.transaction()?.lock().create_partition(partition)?;
+    let there = |session: &Session| match session.state().relation(&place.schema, &place.name) {
+        Some(Relation::Partition(partition)) => Ok(partition.clone()),
+        _ => Err(SqlError::internal("a partition is not there")),
+    };
+    indexes::inherit(session, &*there(session)?)?;
+    for key in own_keys(create) {
+        let partition = there(session)?;
+        if let Some(key) = own_keys::Key::of(&key) {
+            own_keys::add_key(session, &partition, &key, false).await?;
+        }
+    }
     Ok(Outcome::Command("CREATE TABLE".into()))
 }
 
@@ -71,6 +84,7 @@ pub(super) fn empty(parent: &Parent, place: &Target, of: &Relation) -> Partition
         checks: Vec::new(),
         not_null: Vec::new(),
         options: Vec::new(),
+        indexes: Vec::new(),
         columns: of.as_partition().map_or_else(Vec::new, |own| own.columns.clone()),
         schema: Arc::new(Schema::empty()),
     }
@@ -88,6 +102,32 @@ pub(super) fn check_keys(root: &TableDefinition, partition: &Partition) -> Resul
         super::check_unique(partition.partitioning.as_ref(), &partition.name, &columns, what)?;
     }
     Ok(())
+}
+
+/// The keys that a partition is declared with, those of single columns first.
+fn own_keys(create: &CreateTable) -> Vec<TableConstraint> {
+    let mut keys = Vec::new();
+    for column in &create.columns {
+        for option in &column.options {
+            let columns = vec![column.name.clone().into()];
+            keys.extend(match &option.option {
+                ColumnOption::PrimaryKey(key) => Some(TableConstraint::PrimaryKey(PrimaryKeyConstraint {
+                    name: option.name.clone(),
+                    columns,
+                    ..key.clone()
+                })),
+                ColumnOption::Unique(key) => Some(TableConstraint::Unique(UniqueConstraint {
+                    name: option.name.clone(),
+                    columns,
+                    ..key.clone()
+                })),
+                _ => None,
+            });
+        }
+    }
+    let listed = create.constraints.iter();
+    keys.extend(listed.filter(|own| own_keys::Key::of(own).is_some()).cloned());
+    keys
 }
 
 /// What a partition is declared with beside its bound: NOT NULL and CHECK.
@@ -116,6 +156,7 @@ fn own(
                 ColumnOption::Null => {}
                 ColumnOption::NotNull if root.columns[at].not_null => {}
                 ColumnOption::NotNull => partition.not_null.push(at),
+                ColumnOption::PrimaryKey(_) | ColumnOption::Unique(_) => {}
                 ColumnOption::Check(check) => checks.push((option.name.clone(), check.clone())),
                 ColumnOption::Default(value)
                     if root.columns[at].default == Some(qualify::expression(&session.binder(), value)?.to_string()) => {
@@ -127,6 +168,7 @@ fn own(
     for constraint in &create.constraints {
         match constraint {
             TableConstraint::Check(check) => checks.push((check.name.clone(), check.clone())),
+            TableConstraint::PrimaryKey(_) | TableConstraint::Unique(_) => {}
             other => return Err(SqlError::unsupported(format!("constraint {other} of a partition"))),
         }
     }

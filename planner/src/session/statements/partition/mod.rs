@@ -3,9 +3,12 @@
 
 pub(super) mod alter;
 pub(super) mod attach;
+pub(super) mod attached_indexes;
 mod bound;
 mod create;
+pub(super) mod indexes;
 mod key;
+pub(super) mod own_keys;
 
 pub(super) use create::create;
 pub(super) use key::{check_unique, declared as partitioning, refuse_change_of_key};
@@ -121,9 +124,14 @@ pub(super) fn follow_rename(session: &Session, table: u32, from: &str, to: &str)
             None => None,
         };
         let checks = constraints::renamed(&partition.checks, from, to)?;
+        let declared: Vec<_> = partition.indexes.iter().map(|own| own.declared.clone()).collect();
+        let declared = constraints::renamed_indexes(&declared, from, to)?;
         transaction.change_partition(partition.oid, |own| {
             own.partitioning = partitioning;
             own.checks = checks;
+            for (own, declared) in own.indexes.iter_mut().zip(declared) {
+                own.declared = declared;
+            }
         })?;
     }
     Ok(())
