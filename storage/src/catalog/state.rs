@@ -36,7 +36,7 @@ impl View {
     /// Whether what it reads is asked of who reads it, not of its owner.
     pub fn is_of_invoker(&self) -> bool {
         let mut own = self.options.iter().filter(|(name, _)| name == "security_invoker");
-        own.any(|(_, value)| value == "true")
+        own.any(|(_, value)| matches!(value.as_str(), "true" | "on" | "yes" | "1"))
     }
 }
 

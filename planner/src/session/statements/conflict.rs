@@ -5,6 +5,7 @@ use super::claims;
 use super::constraints::{expression, with_parameters};
 use super::permitted;
 use super::unique::{Key, compared};
+use super::updatable::Through;
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::from_arrow;
@@ -20,7 +21,7 @@ use datafusion::sql::sqlparser::ast::{ConflictTarget, Ident, ObjectName};
 use std::collections::HashSet;
 use std::sync::Arc;
 use tenon_executor::index::implies;
-use tenon_storage::{Deferral, Index, IndexKind, MemoryBudget, RowLocation, TableDefinition, TableVersion};
+use tenon_storage::{Deferral, Index, IndexKind, MemoryBudget, Relation, RowLocation, TableDefinition, TableVersion};
 
 /// A unique index that decides whether rows conflict.
 #[derive(Clone)]
@@ -36,7 +37,9 @@ pub(super) fn arbiters(
     definition: &TableDefinition,
     target: Option<&ConflictTarget>,
     params: &[ScalarValue],
+    through: Option<&Through>,
 ) -> Result<Vec<Arbiter>> {
+    let within = within(binder, through);
     let computed = || {
         Ok::<_, SqlError>(
             Key::all(binder, definition)?
@@ -50,8 +53,11 @@ pub(super) fn arbiters(
             let columns = unique(definition).cloned().map(Arbiter::Columns);
             columns.chain(computed()?).collect()
         }
-        Some(ConflictTarget::Columns(names)) => inferred(binder, definition, names, params)?,
-        Some(ConflictTarget::OnConstraint(name)) => vec![Arbiter::Columns(constraint(definition, name)?.clone())],
+        Some(ConflictTarget::Columns(names)) => inferred(binder, definition, names, params, &within)?,
+        Some(ConflictTarget::OnConstraint(name)) => match of_partition(binder, definition, name, &within)? {
+            Some(arbiter) => vec![arbiter],
+            None => vec![Arbiter::Columns(constraint(definition, name)?.clone())],
+        },
     };
     let waits = |arbiter: &Arbiter| matches!(arbiter, Arbiter::Columns(index) if index.deferral != Deferral::Never);
     if meant.iter().any(waits) {
@@ -67,6 +73,7 @@ fn inferred(
     definition: &TableDefinition,
     names: &[Ident],
     params: &[ScalarValue],
+    within: &[u32],
 ) -> Result<Vec<Arbiter>> {
     let schema = &definition.schema;
     let (mut columns, mut keys, mut predicate) = (Vec::new(), Vec::new(), None);
@@ -100,7 +107,7 @@ fn inferred(
     let is_meant = |index: &Key| {
         index.values().iter().all(|key| keys.contains(key))
             && keys.iter().all(|key| index.values().contains(key))
-            && match (index.predicate(), &predicate) {
+            && match (index.predicate(within), &predicate) {
                 (None, _) => true,
                 (Some(of_index), Some(given)) => implies(std::slice::from_ref(given), of_index, schema),
                 (Some(_), None) => false,
@@ -115,17 +122,71 @@ fn inferred(
     Ok(meant)
 }
 
+/// The partition that rows are written to, and those that it is part of.
+fn within(binder: &Binder, through: Option<&Through>) -> Vec<u32> {
+    let mut found = Vec::new();
+    let mut next = through
+        .filter(|through| through.partition.is_some())
+        .map(|through| through.oid);
+    while let Some(Relation::Partition(partition)) = next.and_then(|oid| binder.snapshot.relation_by_oid(oid)) {
+        found.push(partition.oid);
+        next = Some(partition.parent);
+    }
+    found
+}
+
+/// A constraint of the partition that rows are written to: its own key, or that of the table which it is part of.
+fn of_partition(
+    binder: &Binder,
+    definition: &TableDefinition,
+    name: &ObjectName,
+    within: &[u32],
+) -> Result<Option<Arbiter>> {
+    let name = super::last(name);
+    let relation = |oid: &u32| binder.snapshot.relation_by_oid(*oid).and_then(Relation::as_partition);
+    let Some(partition) = within.first().and_then(relation).filter(|own| !own.indexes.is_empty()) else {
+        return Ok(None);
+    };
+    let mut own = partition.index(&name).filter(|own| own.is_constraint());
+    if own.is_none() {
+        return Err(no_constraint(&name, &partition.name));
+    }
+    while let Some(index) = own {
+        if let Some(key) = Key::all(binder, definition)?
+            .into_iter()
+            .find(|key| key.oid == index.declared.oid)
+        {
+            return Ok(Some(Arbiter::Computed(Arc::new(key))));
+        }
+        let mut of_table = unique(definition);
+        if let Some(index) = of_table.find(|key| Some(key.oid) == index.parent) {
+            return Ok(Some(Arbiter::Columns(index.clone())));
+        }
+        let mut above = within.iter().filter_map(relation).flat_map(|above| &above.indexes);
+        own = above.find(|above| Some(above.declared.oid) == index.parent);
+    }
+    Ok(None)
+}
+
 fn constraint<'a>(definition: &'a TableDefinition, name: &ObjectName) -> Result<&'a Index> {
     let name = super::last(name);
     let mut constraints = unique(definition).filter(|key| key.kind != IndexKind::Unique);
-    constraints.find(|key| key.name == name).ok_or_else(|| {
-        let message = format!("constraint \"{name}\" for table \"{}\" does not exist", definition.name);
-        SqlError::new(state::UNDEFINED_OBJECT, message)
-    })
+    let found = constraints.find(|key| key.name == name);
+    found.ok_or_else(|| no_constraint(&name, &definition.name))
+}
+
+fn no_constraint(name: &str, table: &str) -> SqlError {
+    let message = format!("constraint \"{name}\" for table \"{table}\" does not exist");
+    SqlError::new(state::UNDEFINED_OBJECT, message)
 }
 
 /// The columns that a conflict target reads.
-pub(super) fn columns(definition: &TableDefinition, target: &ConflictTarget) -> Result<Vec<String>> {
+pub(super) fn columns(
+    binder: &Binder,
+    definition: &TableDefinition,
+    target: &ConflictTarget,
+    through: Option<&Through>,
+) -> Result<Vec<String>> {
     let mut found = Vec::new();
     match target {
         ConflictTarget::Columns(names) => {
@@ -139,7 +200,11 @@ pub(super) fn columns(definition: &TableDefinition, target: &ConflictTarget) -> 
             }
         }
         ConflictTarget::OnConstraint(name) => {
-            let columns = &constraint(definition, name)?.columns;
+            let columns = match of_partition(binder, definition, name, &within(binder, through))? {
+                Some(Arbiter::Columns(index)) => index.columns,
+                Some(Arbiter::Computed(key)) => key.columns().to_vec(),
+                None => constraint(definition, name)?.columns.clone(),
+            };
             found.extend(columns.iter().map(|at| definition.columns[*at].name.clone()));
         }
     }

@@ -682,7 +682,7 @@ fn check(binder: &Binder, insert: &Insert, resolved: &Resolved) -> Result<()> {
         && resolved.over_table(insert)?.is_some()
     {
         if let Some(target @ ast::ConflictTarget::OnConstraint(_)) = &on.conflict_target {
-            let columns = conflict::columns(definition, target)?;
+            let columns = conflict::columns(binder, definition, target, Some(view))?;
             read.extend(
                 columns
                     .iter()
@@ -697,7 +697,7 @@ fn check(binder: &Binder, insert: &Insert, resolved: &Resolved) -> Result<()> {
         read.extend(named);
     } else if let Some(on) = on_conflict(insert)? {
         if let Some(target) = &on.conflict_target {
-            read.extend(conflict::columns(definition, target)?);
+            read.extend(conflict::columns(binder, definition, target, view)?);
         }
         if let OnConflictAction::DoUpdate(update) = &on.action {
             let changed = super::assign::names(&definition.columns, &update.assignments)?;
@@ -772,7 +772,7 @@ async fn run_once(
     let keys = match on {
         Some(on) => {
             let target = on.conflict_target.as_ref();
-            let arbiters = conflict::arbiters(&binder, table.definition(), target, params)?;
+            let arbiters = conflict::arbiters(&binder, table.definition(), target, params, resolved.view.as_ref())?;
             Some(conflict::Keys::of(
                 &table,
                 &arbiters,

@@ -36,6 +36,8 @@ pub(super) struct Key {
     nulls_not_distinct: bool,
     converter: RowConverter,
     computed: Arc<ComputedKeys>,
+    /// Of a partition's: which one, and the index's own predicate.
+    partition: Option<(u32, Option<Arc<dyn PhysicalExpr>>)>,
 }
 
 impl Unique {
@@ -81,7 +83,13 @@ impl Key {
             None => (definition.schema_name.as_str(), definition.name.as_str()),
         };
         let fields = computed.types().iter().cloned().map(SortField::new).collect();
+        let own = |text: &String| physical(binder, parse_expression(text)?, &definition.schema);
+        let own = match index.partition {
+            Some(partition) => Some((partition, index.predicate.as_ref().map(own).transpose()?)),
+            None => None,
+        };
         Ok(Key {
+            partition: own,
             computed: Arc::new(computed),
             oid: index.oid,
             name: index.name.clone(),
@@ -107,14 +115,22 @@ impl Key {
         keys.map_err(|error| from_datafusion(&error))
     }
 
+    /// The columns that it reads.
+    pub(super) fn columns(&self) -> &[usize] {
+        self.computed.columns()
+    }
+
     /// The parts of the key, over the table's columns.
     pub(super) fn values(&self) -> &[Arc<dyn PhysicalExpr>] {
         self.computed.values()
     }
 
-    /// What the rows meet that the index holds, where it does not hold all.
-    pub(super) fn predicate(&self) -> Option<&Arc<dyn PhysicalExpr>> {
-        self.computed.predicate()
+    /// What the rows meet that the index holds, where it does not hold all. `within`: the partitions that the rows belong to.
+    pub(super) fn predicate(&self, within: &[u32]) -> Option<&Arc<dyn PhysicalExpr>> {
+        match &self.partition {
+            Some((partition, own)) if within.contains(partition) => own.as_ref(),
+            _ => self.computed.predicate(),
+        }
     }
 
     /// The key of each of a table's rows; None where it equals no other: the index does not hold the row, or a NULL is in it.

@@ -66,7 +66,13 @@ impl Upsert<'_> {
             let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
             return Err(SqlError::new(state::SYNTAX_ERROR, message).hint("For example, ON CONFLICT (column_name)."));
         }
-        conflict::arbiters(binder, self.table.definition(), self.target, params)
+        conflict::arbiters(
+            binder,
+            self.table.definition(),
+            self.target,
+            params,
+            self.through.as_ref(),
+        )
     }
 
     /// Runs the statement over the rows that `source` gives, which have the table's columns. None: others have added keys

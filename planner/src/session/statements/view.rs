@@ -92,8 +92,7 @@ pub(super) const SWITCHES: [&str; 2] = ["security_barrier", "security_invoker"];
 pub(super) fn switched(name: &str, value: Option<&str>) -> Result<String> {
     let value = value.unwrap_or("true").trim_matches('\'').to_lowercase();
     match value.as_str() {
-        "true" | "on" | "yes" | "1" => Ok("true".into()),
-        "false" | "off" | "no" | "0" => Ok("false".into()),
+        "true" | "on" | "yes" | "1" | "false" | "off" | "no" | "0" => Ok(value),
         _ => {
             let message = format!("invalid value for boolean option \"{name}\": {value}");
             Err(SqlError::new(state::INVALID_PARAMETER_VALUE, message))
