@@ -533,11 +533,50 @@ fn utility(words: &[String]) -> Option<Utility> {
         ("CREATE", "RULE") => Utility::Unsupported("CREATE RULE"),
         ("CREATE", "STATISTICS") => Utility::Unsupported("CREATE STATISTICS"),
         ("ALTER", "STATISTICS") => Utility::Unsupported("ALTER STATISTICS"),
+        ("SECURITY", "LABEL") => Utility::Unsupported("SECURITY LABEL"),
+        ("IMPORT", "FOREIGN") => Utility::Unsupported("IMPORT FOREIGN SCHEMA"),
+        ("CREATE" | "ALTER", _) => {
+            let after = if (word(1), word(2)) == ("OR", "REPLACE") { 3 } else { 1 };
+            Utility::Unsupported(unknown_kind(word(after), word(after + 1))?)
+        }
         ("PREPARE", "TRANSACTION") => Utility::Unsupported("PREPARE TRANSACTION"),
         ("COMMIT", "PREPARED") => Utility::Unsupported("COMMIT PREPARED"),
         ("ROLLBACK", "PREPARED") => Utility::Unsupported("ROLLBACK PREPARED"),
         _ => return None,
     })
+}
+
+/// What PostgreSQL has and Tenon has none of, by the words after CREATE or ALTER.
+fn unknown_kind(word: &str, next: &str) -> Option<&'static str> {
+    Some(match (word, next) {
+        ("AGGREGATE", _) => "an aggregate of the database's own",
+        ("CAST", _) => "a cast of the database's own",
+        ("PUBLICATION", _) => "a publication",
+        ("SUBSCRIPTION", _) => "a subscription",
+        ("EVENT", "TRIGGER") => "an event trigger",
+        ("CONSTRAINT", "TRIGGER") => "a constraint trigger",
+        ("FOREIGN", "DATA") => "a foreign-data wrapper",
+        ("FOREIGN", "TABLE") => "a foreign table",
+        ("TEXT", "SEARCH") => "text search",
+        ("LANGUAGE", _) | ("TRUSTED" | "PROCEDURAL", "LANGUAGE" | "PROCEDURAL") => "a language of the database's own",
+        ("CONVERSION", _) | ("DEFAULT", "CONVERSION") => "a conversion",
+        ("TRANSFORM", _) => "a transform",
+        ("ACCESS", "METHOD") => "an access method of the database's own",
+        ("TABLESPACE", _) => "a tablespace",
+        _ => return None,
+    })
+}
+
+/// Whether the definition of a table has a constraint that the parser does not know: `EXCLUDE USING gist (...)`.
+fn has_exclusion(tokens: &[TokenWithSpan]) -> bool {
+    let solid = tokens.iter().filter(|own| !matches!(own.token, Token::Whitespace(_)));
+    let words: Vec<String> = solid.map(|own| own.token.to_string().to_lowercase()).collect();
+    let defines = matches!(words.first().map(String::as_str), Some("create" | "alter"));
+    let excludes = |four: &[String]| {
+        let word = |at: usize| four[at].as_str();
+        word(0) == "exclude" && (word(1) == "(" || word(1) == "using" && word(3) == "(")
+    };
+    defines && words.windows(4).any(excludes)
 }
 
 fn syntax_error(text: &str, tokens: &[TokenWithSpan], error: ParserError) -> SqlError {
@@ -546,6 +585,7 @@ fn syntax_error(text: &str, tokens: &[TokenWithSpan], error: ParserError) -> Sql
         ParserError::TokenizerError(message) => SqlError::new(state::SYNTAX_ERROR, message),
         // "Expected: end of statement, found: foo at Line: 1, Column: 8"
         ParserError::ParserError(message) => match location_in(&message) {
+            Some(_) if has_exclusion(tokens) => SqlError::unsupported("an EXCLUDE constraint"),
             Some(at) if message.starts_with("Expected") => near(text, tokens, at),
             Some(at) => {
                 let told = message
