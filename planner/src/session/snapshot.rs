@@ -178,15 +178,10 @@ impl Session {
     /// What a plan made now would be made for.
     pub(crate) fn purpose(&self) -> Purpose {
         let state = self.state();
-        let mut last = self.purpose.lock();
-        if let Some((of, temporary, purpose)) = &*last
-            && *of == state.meaning()
-            && *temporary == self.has_temporary
-            && purpose.settings.is_same(&self.settings)
+        if let Some(purpose) = self.last_purpose(&state)
             && purpose.seeded.is_some() == self.seed.is_called()
-            && !self.trusted
         {
-            return purpose.clone();
+            return purpose;
         }
         let purpose = Purpose {
             settings: self.settings.clone(),
@@ -196,9 +191,20 @@ impl Session {
         };
         // What the server does for itself says nothing of the session.
         if !self.trusted {
-            *last = Some((state.meaning(), self.has_temporary, purpose.clone()));
+            *self.purpose.lock() = Some((state.meaning(), self.has_temporary, purpose.clone()));
         }
         purpose
+    }
+
+    /// That of before, where all but its random numbers is as it was.
+    fn last_purpose(&self, snapshot: &DatabaseState) -> Option<Purpose> {
+        let last = self.purpose.lock();
+        let (of, temporary, purpose) = last.as_ref()?;
+        let same = *of == snapshot.meaning()
+            && *temporary == self.has_temporary
+            && purpose.settings.is_same(&self.settings)
+            && !self.trusted;
+        same.then(|| purpose.clone())
     }
 
     /// Schemas in which names are looked up, those that exist.
@@ -256,7 +262,8 @@ impl Session {
 
     /// What functions of a statement know.
     pub(crate) fn facts(&self, snapshot: &Arc<DatabaseState>) -> Arc<Facts> {
-        let path = self.path(snapshot);
+        let last = self.last_purpose(snapshot);
+        let path = last.map_or_else(|| self.path(snapshot).into(), |last| last.path);
         Arc::new(Facts {
             info: self.info.clone(),
             settings: self.settings.clone(),

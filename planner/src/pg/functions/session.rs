@@ -45,7 +45,7 @@ pub(crate) struct Facts {
     /// Where those come from that are not the server's, by their names.
     pub sources: Arc<BTreeMap<String, &'static str>>,
     /// Schemas in which names are looked up, those that exist.
-    pub path: Vec<String>,
+    pub path: Arc<[String]>,
     pub snapshot: Arc<DatabaseState>,
     /// What the session has taken from sequences.
     pub taken: Arc<Mutex<Taken>>,

@@ -289,7 +289,7 @@ pub(super) fn named(session: &Session, name: &ObjectName, arguments: Option<&[St
             binder.rights().check_schema(&schema, tenon_storage::privilege::USAGE)?;
             vec![schema]
         }
-        None => session.binder().facts.path.clone(),
+        None => session.binder().facts.path.to_vec(),
     };
     let arguments = arguments.map(|types| types.iter().map(|own| argument_type(own)).collect::<Vec<_>>());
     let state_now = session.state();
@@ -350,7 +350,7 @@ pub(super) fn drop_all(
                 session.binder().check_schema_of(name)?;
                 vec![schema]
             }
-            None => session.binder().facts.path.clone(),
+            None => session.binder().facts.path.to_vec(),
         };
         let arguments = arguments
             .as_ref()

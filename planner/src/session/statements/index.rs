@@ -399,7 +399,7 @@ pub(super) fn existing(session: &Session, name: &ObjectName) -> Result<Option<(S
     let last = given.pop().unwrap_or_default();
     let schemas = given
         .pop()
-        .map_or_else(|| binder.facts.path.clone(), |schema| vec![schema]);
+        .map_or_else(|| binder.facts.path.to_vec(), |schema| vec![schema]);
     for schema in schemas {
         let entry = binder.snapshot.schema(&schema);
         let has = |entry: &Arc<SchemaEntry>| {

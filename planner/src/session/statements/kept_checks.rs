@@ -71,7 +71,7 @@ impl KeptChecks {
                 objects: binder.snapshot.objects().clone(),
                 purpose: Purpose {
                     settings: binder.facts.settings.clone(),
-                    path: binder.facts.path.clone().into(),
+                    path: binder.facts.path.clone(),
                     // Conditions of a table need no rights of who writes to it.
                     rights: 0,
                     seeded: None,

@@ -148,7 +148,7 @@ pub(in crate::session::statements) fn set_constraints(
         let parts: Vec<String> = name.0.iter().filter_map(|part| part.as_ident()).map(fold).collect();
         let (schemas, last) = match parts.as_slice() {
             [.., schema, last] => (vec![schema.clone()], last.clone()),
-            [last] => (binder.facts.path.clone(), last.clone()),
+            [last] => (binder.facts.path.to_vec(), last.clone()),
             [] => continue,
         };
         if let ([schema], true) = (schemas.as_slice(), parts.len() > 1)
