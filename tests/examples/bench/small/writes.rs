@@ -34,7 +34,7 @@ pub fn cases() -> Vec<Case> {
     let counted = "SELECT coalesce(sum(n), 0) FROM counted";
     let key = format!("\\set k random(1, {})\n", 2 * ROWS);
     let there = format!("\\set k random(1, {ROWS})\n");
-    let pieces = "\\set v random(1, 1000000000)\nINSERT INTO pieces (thing, part, price) VALUES (:v, 'one', 1.25), (:v, 'two', :v), (:v, 'three', 0);\n";
+    let pieces = "\\set v random(1, 1000000000)\n\\set w random(1, 1000)\nINSERT INTO pieces (thing, part, price) VALUES (:v, 'one', 1.25), (:v, 'two', :w), (:v, 'three', 0);\n";
     let case = Case::new;
     vec![
         case(

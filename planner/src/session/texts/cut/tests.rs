@@ -174,7 +174,7 @@ fn others_stay() {
         "SELECT a FROM t WHERE d > now() - interval '1 day'",
         "SELECT a[5] FROM t WHERE k = a[5]",
         "SELECT a::numeric(5,2) FROM t GROUP BY 1 HAVING NULL = 5",
-        "SELECT a FROM t WHERE k IN (SELECT b, 5 FROM u LIMIT 5) LIMIT 5 + 1 OFFSET -7",
+        "SELECT a FROM t WHERE k IN (SELECT b, 5 FROM u LIMIT 5) LIMIT 5 + 1",
         "SELECT a FROM t LIMIT 5 FOR UPDATE",
         "SELECT a FROM t WHERE (k, g) IN ((1, 2)) AND a[1] IN (2, 3)",
         "INSERT INTO t (a) VALUES (5 + 1, f(5), 'a' || 'b', 5::text, ARRAY[1, 2], interval '1 day')",
