@@ -172,7 +172,7 @@ async fn small_small() -> anyhow::Result<()> {
     let lines = tokio::task::spawn_blocking(move || small::run(&peer, &own, &sizes)).await??;
     let measured = |line: &small::Line| line.postgres > 0.0 && line.tenon > 0.0;
     anyhow::ensure!(
-        lines.len() == 3 + 4 + 4 + 16 + 16 + 3 && lines.iter().all(measured),
+        lines.len() == 3 + 4 + 4 + 20 + 20 + 3 && lines.iter().all(measured),
         "{lines:?}"
     );
     Ok(())
