@@ -238,13 +238,8 @@ pub(crate) fn is_movable_node(plan: &Arc<dyn ExecutionPlan>) -> bool {
         || plan.is::<GlobalLimitExec>()
         || plan.is::<LocalLimitExec>()
         || plan.is::<LimitByValueExec>()
-        || plan.is::<CoalescePartitionsExec>()
         || plan.is::<SortExec>()
-        || plan.is::<SortPreservingMergeExec>()
-        // They hand on the rows of their input.
-        || plan.is::<CooperativeExec>()
-        || plan.is::<RepartitionExec>()
-        || plan.is::<PiecesExec>()
+        || hands_rows_on(plan)
         || plan.is::<GroupExec>()
         || plan.is::<JoinExec>()
         || plan.is::<IndexJoinExec>()
@@ -252,6 +247,15 @@ pub(crate) fn is_movable_node(plan: &Arc<dyn ExecutionPlan>) -> bool {
         || plan.is::<AppendExec>()
         || (plan.is::<PlaceholderRowExec>() && plan.schema().fields().is_empty())
         || plan.is::<EmptyExec>()
+}
+
+/// Whether a node only hands on the rows of its input.
+pub(crate) fn hands_rows_on(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<CoalescePartitionsExec>()
+        || plan.is::<SortPreservingMergeExec>()
+        || plan.is::<CooperativeExec>()
+        || plan.is::<RepartitionExec>()
+        || plan.is::<PiecesExec>()
 }
 
 /// Whether a plan aggregates rows by functions that keep none of them.

@@ -3,6 +3,7 @@
 //! More than 400 lines because a query's ways to run share what is tried, kept and given up.
 
 use crate::optimizer::execution::{self, fresh, shares_state};
+use crate::optimizer::few;
 use crate::optimizer::open_limits::{self, OpenLimits};
 use crate::optimizer::parameters::{by_rows, is_fillable, opened};
 use crate::optimizer::{self, passes};
@@ -443,15 +444,19 @@ pub(crate) async fn plan_of(run: &ExecutionContext, source: Source) -> Result<Re
     }
 }
 
-/// Whether plans have the same nodes over the same tables, limits aside: they are those of sorts and scans below them, too.
+/// Whether plans have the same nodes over the same tables. Limits aside, which are those of sorts and scans below them, too; and what
+/// spreads rows over partitions and gathers them, which depends on how many are expected.
 fn are_alike(one: &Arc<dyn ExecutionPlan>, other: &Arc<dyn ExecutionPlan>) -> bool {
-    fn below_limits(mut plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
-        while plan.is::<LimitByValueExec>() || plan.is::<GlobalLimitExec>() || plan.is::<LocalLimitExec>() {
+    fn bare(mut plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
+        let is_limit = |plan: &Arc<dyn ExecutionPlan>| {
+            plan.is::<LimitByValueExec>() || plan.is::<GlobalLimitExec>() || plan.is::<LocalLimitExec>()
+        };
+        while is_limit(plan) || few::hands_rows_on(plan) {
             plan = plan.children()[0];
         }
         plan
     }
-    let (one, other) = (below_limits(one), below_limits(other));
+    let (one, other) = (bare(one), bare(other));
     let table = |plan: &Arc<dyn ExecutionPlan>| plan.downcast_ref::<ScanExec>().map(|scan| scan.table().oid());
     let (below, below_other) = (one.children(), other.children());
     one.name() == other.name()

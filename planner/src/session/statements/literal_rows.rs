@@ -38,9 +38,9 @@ pub(super) fn read(
     let mut fields: Vec<FieldRef> = Vec::with_capacity(columns.len());
     for (at, column) in columns.iter().enumerate() {
         let cells = rows.iter().map(|row| &row.content[at]);
-        let given = match params.is_empty() {
-            true => literals(cells, assigned_type(column.sql_type), &conventions),
-            false => mixed(cells, (declared, params), &conventions),
+        let given = match cells.clone().any(|cell| parameter(cell).is_some()) {
+            false => literals(cells, assigned_type(column.sql_type), &conventions),
+            true => mixed(cells, (declared, params), &conventions),
         };
         let Some((of, array)) = given else {
             return Ok(None);
