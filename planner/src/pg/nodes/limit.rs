@@ -144,12 +144,15 @@ impl LimitByValueExec {
 
     /// How many rows to leave out, and how many there are to be after them.
     pub fn rows(&self) -> Result<(usize, usize)> {
-        let [skip, fetch] = &self.bounds;
-        Ok((
-            bound(skip, "2201X", "OFFSET")?.unwrap_or(0),
-            bound(fetch, "2201W", "LIMIT")?.unwrap_or(usize::MAX),
-        ))
+        rows(&self.bounds)
     }
+}
+
+fn rows([skip, fetch]: &[Arc<dyn PhysicalExpr>; 2]) -> Result<(usize, usize)> {
+    Ok((
+        bound(skip, "2201X", "OFFSET")?.unwrap_or(0),
+        bound(fetch, "2201W", "LIMIT")?.unwrap_or(usize::MAX),
+    ))
 }
 
 impl DisplayAs for LimitByValueExec {
@@ -226,12 +229,11 @@ impl ExecutionPlan for LimitByValueExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(partition, context)?;
-        // Whoever counts in it has no rows of the input yet.
-        let own = Arc::new(Self::new(self.input.clone(), self.bounds.clone()));
+        let bounds = self.bounds.clone();
         let stream = futures::stream::try_unfold((input, None), move |(mut input, left)| {
-            let own = own.clone();
+            let bounds = bounds.clone();
             async move {
-                let (mut skip, mut fetch) = left.map_or_else(|| own.rows(), Ok)?;
+                let (mut skip, mut fetch) = left.map_or_else(|| rows(&bounds), Ok)?;
                 while fetch > 0 {
                     let Some(batch) = input.try_next().await? else { break };
                     let skipped = skip.min(batch.num_rows());

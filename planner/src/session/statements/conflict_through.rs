@@ -1,5 +1,6 @@
 //! ON CONFLICT through a view: what it says of the view's columns, said of the table's.
 
+use super::permitted;
 use super::updatable::{Through, Use};
 use crate::catalog::bind::fold;
 use crate::catalog::through::plain;
@@ -161,7 +162,7 @@ fn alone(mut expr: Expr) -> Expr {
 /// The view's columns that ON CONFLICT gives values, and those that it reads.
 pub(super) fn named(on: &OnConflict, through: &Through) -> (Vec<String>, Vec<String>) {
     let (mut changed, mut read) = (Vec::new(), Vec::new());
-    let is_own = |name: &String| through.columns.iter().any(|(own, _)| own == name);
+    let is_own = |name: &str| through.columns.iter().any(|(own, _)| own == name);
     if let Some(ConflictTarget::Columns(names)) = &on.conflict_target {
         for name in names {
             match Element::of(name) {
@@ -184,21 +185,8 @@ pub(super) fn named(on: &OnConflict, through: &Through) -> (Vec<String>, Vec<Str
             changed.extend(names.iter().filter_map(first));
             exprs.push(&assignment.value);
         }
-        for expr in exprs {
-            let _ = walk::expressions(expr, |expr, _| {
-                let name = match expr {
-                    Expr::Identifier(name) => Some(fold(name)),
-                    Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-                        [.., qualifier, name] if fold(qualifier) != "excluded" => Some(fold(name)),
-                        _ => None,
-                    },
-                    _ => None,
-                };
-                read.extend(name.filter(is_own));
-                ControlFlow::<()>::Continue(())
-            });
-        }
+        read.extend(permitted::named_among(&exprs, is_own));
     }
-    read.retain(is_own);
+    read.retain(|name| is_own(name));
     (changed, read)
 }

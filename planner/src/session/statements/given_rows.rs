@@ -107,6 +107,9 @@ async fn made(
     targets: &[usize],
     schema: &SchemaRef,
 ) -> Result<Option<Over>> {
+    if !insert::have_fixed_defaults(definition) {
+        return Ok(None);
+    }
     let plan = |sequences: &[u32]| {
         let plan = scan(nulls(&with_columns(schema, sequences.len())))?;
         let targets: Vec<Option<usize>> = targets.iter().copied().map(Some).collect();

@@ -280,9 +280,9 @@ fn source_plan(
     let definition = resolved.table.definition();
     let mut targets: Vec<Option<usize>> = resolved.targets.iter().copied().map(Some).collect();
     if types.is_empty()
-        && let Some(plan) = literal_rows(binder, resolved, source, (&[], &[]))?
+        && let Some(rows) = rows_given(binder, resolved, source, (&[], &[]))?
     {
-        return Ok((plan, Vec::new()));
+        return Ok((plan_of_given(binder, resolved, rows)?, Vec::new()));
     }
     let mut source = source.clone();
     if let SetExpr::Values(values) = source.body.as_mut() {
@@ -376,19 +376,6 @@ fn source_plan(
         }
     }
     Ok((projected(binder, definition, plan, &targets)?, params))
-}
-
-/// The plan of rows of plain literals, or of parameters with these values; None: they are to be planned.
-fn literal_rows(
-    binder: &Binder,
-    resolved: &Resolved,
-    source: &ast::Query,
-    params: (&[FieldRef], &[ScalarValue]),
-) -> Result<Option<LogicalPlan>> {
-    match rows_given(binder, resolved, source, params)? {
-        Some(rows) => plan_of_given(binder, resolved, rows).map(Some),
-        None => Ok(None),
-    }
 }
 
 /// Rows of plain literals, or of parameters with these values; None: there are others.
@@ -862,16 +849,12 @@ async fn rows(
     if keeps && let Some(kept) = query::found(session, prepared, params) {
         return StatementInput::of_kept(session, prepared, &kept, params);
     }
-    // A default may name a day as a text does.
-    let defaults = resolved.table.definition().columns.iter();
-    let mut defaults = defaults.filter_map(|column| column.default.as_deref());
-    let fixed = !defaults.any(query::names_a_moment);
     let given = (&prepared.param_fields[..], params);
     if let Some(source) = &insert.source
         && let Some(rows) = rows_given(binder, resolved, source, given)?
     {
         let (definition, targets) = (resolved.table.definition(), &resolved.targets[..rows.num_columns()]);
-        if fixed && let Some(rows) = given_rows::rows(session, binder, definition, targets, &rows).await? {
+        if let Some(rows) = given_rows::rows(session, binder, definition, targets, &rows).await? {
             if keeps {
                 // Its other plans may be kept.
                 prepared.slot.is_repeated();
@@ -890,8 +873,14 @@ async fn rows(
         }
         (_, None) => moments::opened(binder, default_row(binder, &resolved.table)?, params.len())?,
     };
-    let reusable = (keeps && reusable && fixed).then_some(Reads::Only);
+    let reusable = (keeps && reusable && have_fixed_defaults(resolved.table.definition())).then_some(Reads::Only);
     query::source(session, prepared, plan, reusable, params).map(StatementInput::Source)
+}
+
+/// Whether the defaults of a table's columns are as good tomorrow: one may name a day as a text does.
+pub(super) fn have_fixed_defaults(definition: &TableDefinition) -> bool {
+    let mut defaults = definition.columns.iter().filter_map(|column| column.default.as_deref());
+    !defaults.any(query::names_a_moment)
 }
 
 fn on_conflict(insert: &Insert) -> Result<Option<&OnConflict>> {

@@ -155,6 +155,11 @@ fn plan(binder: &Binder, target: &Relation, mut tree: Statement) -> Result<()> {
 
 /// The columns of a table that expressions name, other than as those of `excluded`.
 pub(super) fn named(definition: &TableDefinition, exprs: &[&Expr]) -> Vec<String> {
+    named_among(exprs, |name| definition.column_index(name).is_some())
+}
+
+/// The same of what else has columns: those that are its own.
+pub(super) fn named_among(exprs: &[&Expr], is_own: impl Fn(&str) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     for expr in exprs {
         let _ = visit_expressions(*expr, |expr: &Expr| {
@@ -166,9 +171,7 @@ pub(super) fn named(definition: &TableDefinition, exprs: &[&Expr]) -> Vec<String
                 },
                 _ => None,
             };
-            if let Some(name) = name.filter(|name| definition.column_index(name).is_some()) {
-                found.push(name);
-            }
+            found.extend(name.filter(|name| is_own(name)));
             ControlFlow::<()>::Continue(())
         });
     }

@@ -115,26 +115,21 @@ impl Transaction {
 
     /// The other options of a view that is there.
     pub fn set_view_options(&mut self, schema: &str, name: &str, options: Vec<(String, String)>) -> Result<()> {
-        let relation = self.relation(schema, name)?;
-        if let Relation::View(view) = &relation {
-            self.touch(&relation).rewritten = true;
-            self.put(Relation::View(Arc::new(View {
-                options,
-                ..(**view).clone()
-            })));
-        }
-        Ok(())
+        self.change_view(schema, name, |view| view.options = options)
     }
 
     /// WITH CHECK OPTION of a view that is there.
     pub fn set_check_option(&mut self, schema: &str, name: &str, check_option: CheckOption) -> Result<()> {
+        self.change_view(schema, name, |view| view.check_option = check_option)
+    }
+
+    fn change_view(&mut self, schema: &str, name: &str, change: impl FnOnce(&mut View)) -> Result<()> {
         let relation = self.relation(schema, name)?;
         if let Relation::View(view) = &relation {
             self.touch(&relation).rewritten = true;
-            self.put(Relation::View(Arc::new(View {
-                check_option,
-                ..(**view).clone()
-            })));
+            let mut view = (**view).clone();
+            change(&mut view);
+            self.put(Relation::View(Arc::new(view)));
         }
         Ok(())
     }
