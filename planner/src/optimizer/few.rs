@@ -12,7 +12,7 @@ use super::parameters::{parameter, value, valued};
 use super::pieces::PiecesExec;
 use super::row_order::{AppendExec, appended};
 use super::top_filters::same_rows;
-use crate::pg::nodes::LimitByValueExec;
+use crate::pg::nodes::{LimitByValueExec, ProjectSetExec};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::{concat_batches, filter_record_batch};
 use datafusion::arrow::datatypes::{DataType, Schema};
@@ -182,6 +182,8 @@ fn are_known(plan: &Arc<dyn ExecutionPlan>, depth: usize, expressions: &mut usiz
         !node.is_asked_for()
     } else if plan.is::<GroupExec>() {
         has_short_groups(plan)
+    } else if let Some(sets) = plan.downcast_ref::<ProjectSetExec>() {
+        sets.is_of_items()
     } else {
         plan.is::<DataSourceExec>() || is_movable_node(plan) && !plan.is::<JoinExec>()
     };
@@ -238,6 +240,7 @@ pub(crate) fn is_movable_node(plan: &Arc<dyn ExecutionPlan>) -> bool {
         || plan.is::<GlobalLimitExec>()
         || plan.is::<LocalLimitExec>()
         || plan.is::<LimitByValueExec>()
+        || plan.is::<ProjectSetExec>()
         || plan.is::<SortExec>()
         || hands_rows_on(plan)
         || plan.is::<GroupExec>()
@@ -494,6 +497,11 @@ fn evaluate(plan: &Arc<dyn ExecutionPlan>, given: Given<'_>) -> Result<Option<Ve
         let valued = limit.with_bounds_changed(|bound| with_values(&bound, values))?;
         let (skip, fetch) = valued.rows()?;
         limited(batches, skip, Some(fetch))
+    } else if let Some(sets) = plan.downcast_ref::<ProjectSetExec>() {
+        match sets.few(batches, |arg| with_values(arg, values), LIGHT_ROWS_MAX)? {
+            Some(rows) => rows,
+            None => return Ok(None),
+        }
     } else if let Some(sort) = plan.downcast_ref::<SortExec>() {
         let rows = concat_batches(&sort.input().schema(), &batches)?;
         vec![sort_batch(&rows, sort.expr(), sort.fetch())?]

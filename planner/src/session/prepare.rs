@@ -7,7 +7,7 @@ use crate::pg::functions::session::now_us;
 use crate::pg::outcome::{ColumnDesc, PgType};
 use crate::pg::statement::{Kind, Statement};
 use crate::session::plan_cache::Slot;
-use crate::session::statements::{self, Description, RowsPlace};
+use crate::session::statements::{self, Description, KeptColumns, RowsPlace, locked_first};
 use crate::session::tracked::Place;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::logical_expr::LogicalPlan;
@@ -42,9 +42,13 @@ pub struct Prepared {
     pub(crate) meaning: u64,
     /// What is run for it beside its own plan, each with plans that are kept.
     pub(crate) parts: Mutex<Vec<Arc<Prepared>>>,
+    /// What RETURNING sees of a change, where that is more than its table.
+    pub(crate) returned: Mutex<Option<Arc<KeptColumns>>>,
     /// Of ON CONFLICT DO UPDATE.
     pub(crate) pairs_plan: RowsPlace,
     pub(crate) returning_plan: RowsPlace,
+    /// Of a statement with queries within it that lock rows.
+    pub(crate) locked_first: locked_first::Place,
 }
 
 impl Prepared {
@@ -68,8 +72,10 @@ impl Prepared {
             prepared_us: now_us(),
             meaning: 0,
             parts: Mutex::default(),
+            returned: Mutex::default(),
             pairs_plan: Mutex::default(),
             returning_plan: Mutex::default(),
+            locked_first: Mutex::default(),
         }
     }
 
@@ -119,7 +125,10 @@ impl Prepared {
         let changes = |tree: &ast::Statement| {
             matches!(
                 tree,
-                ast::Statement::Insert(_) | ast::Statement::Update(_) | ast::Statement::Delete(_)
+                ast::Statement::Insert(_)
+                    | ast::Statement::Update(_)
+                    | ast::Statement::Delete(_)
+                    | ast::Statement::Merge(_)
             )
         };
         self.query().is_some() || self.tree().is_some_and(changes)
@@ -210,10 +219,16 @@ impl Session {
         let engine = self.engine.clone();
         let place = engine.planning.take().await;
         let described = statements::describe(self, &statement, param_types);
-        let Description { params, columns, plan } = described.map_err(|error| locate(error, &statement))?;
+        let Description {
+            params,
+            columns,
+            plan,
+            returned,
+        } = described.map_err(|error| locate(error, &statement))?;
         drop(place);
         Ok(Prepared {
             plan: Mutex::new(plan),
+            returned: Mutex::new(returned),
             rights: self.plan_rights(),
             meaning: self.state().meaning(),
             ..Prepared::of(statement, params, columns)

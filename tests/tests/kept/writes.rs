@@ -1,5 +1,7 @@
 //! Changes of rows by plans that are kept, against the same changes of like tables by plans made anew: every answer and, after
 //! some, every row must be the same.
+//!
+//! More than 400 lines because each kind of change is written out.
 
 use super::{TABLES, answer, fill, query};
 use crate::process::{Server, sql_state};
@@ -38,7 +40,7 @@ async fn client_of(server: &Server, schema: &str) -> Result<Client> {
 }
 
 /// Kinds of changes.
-const WRITES: usize = 37;
+const WRITES: usize = 44;
 
 /// A change of rows of a kind.
 fn write(random: &mut StdRng, (kind, table): (usize, usize)) -> String {
@@ -135,6 +137,30 @@ fn write(random: &mut StdRng, (kind, table): (usize, usize)) -> String {
             key + 9000,
             number * 900
         ),
+        37 => format!(
+            "UPDATE {table} SET g = {number}, v = v || 'q' WHERE k = (SELECT k FROM {table} WHERE k > {key} ORDER BY k LIMIT 1 FOR UPDATE SKIP LOCKED)"
+        ),
+        38 => format!(
+            "UPDATE {table} t SET v = u.v || 'q', n = u.n FROM (SELECT k, v, n, g FROM small WHERE k < {number} ORDER BY k DESC LIMIT 2 FOR UPDATE SKIP LOCKED) AS u(k, v) WHERE t.k = u.k"
+        ),
+        39 => format!(
+            "WITH n AS (SELECT k, g FROM {table} WHERE g = {} ORDER BY k LIMIT 3 FOR UPDATE SKIP LOCKED) DELETE FROM small USING n WHERE small.k = n.k",
+            number % 8
+        ),
+        40 => format!(
+            "MERGE INTO {table} t USING (VALUES ({key}, {number}), ({}, 7)) AS s(k, g) ON t.k = s.k WHEN MATCHED AND t.g > s.g THEN DELETE WHEN MATCHED THEN UPDATE SET g = s.g, v = v || 'm' WHEN NOT MATCHED THEN INSERT (k, g) VALUES (s.k, s.g)",
+            key + 1
+        ),
+        41 => format!(
+            "INSERT INTO {table} (k, v) SELECT k + 9400, current_user || v FROM small WHERE k IN ({key}, {number}) AND current_schema <> 'x'"
+        ),
+        42 => format!(
+            "UPDATE {table} SET v = u.v, g = g + {number} FROM unnest(ARRAY[{key}, {number}, 7], ARRAY['a', 'b', NULL]) AS u(k, v) WHERE {table}.k = u.k"
+        ),
+        43 => format!(
+            "DELETE FROM {table} WHERE k IN (SELECT k FROM {table} WHERE k % 50 = {} ORDER BY g, k LIMIT 2 OFFSET 1 FOR UPDATE SKIP LOCKED) AND k > 9",
+            number.rem_euclid(50)
+        ),
         33 => format!(
             "DELETE FROM {table} WHERE c = 'c{}' AND v LIKE 'v{number}%' AND ts < {day}::date + interval '1 day'",
             number.rem_euclid(6)
@@ -146,6 +172,16 @@ fn write(random: &mut StdRng, (kind, table): (usize, usize)) -> String {
     if kind == 28 {
         return format!("SELECT k, g FROM {table} WHERE k = {key} OR k = {number} FOR UPDATE");
     }
+    let beside = match kind {
+        38 => Some(["t.k, u.*", "t.*, u.g + t.g AS both", "u.k / (t.k - 3), t.v"]),
+        39 => Some(["*", "small.k, n.g", "upper(small.v), n.k + 1"]),
+        42 => Some(["u.*", "u.v, u.k", "n, u.v || 'x'"]),
+        _ => None,
+    };
+    if let Some(items) = beside {
+        return format!("{sql} RETURNING {}", items[random.random_range(0..3)]);
+    }
+    // MERGE gives none.
     if kind % 3 == 0 {
         sql += [
             " RETURNING *",
@@ -286,6 +322,14 @@ pub(super) async fn prepared() -> Result<()> {
             "INSERT INTO $t (k, g, v) VALUES ($2, $1, 'one'), ($1 + 9100, 7, NULL), (9200, $2, 'it''s') ON CONFLICT DO NOTHING RETURNING k, v || $1",
             "INSERT INTO $t (k, g, n, v) VALUES ($2, $1, 1.5, 'a'), ($1, 5, -2, 'b') ON CONFLICT (k) DO UPDATE SET n = excluded.n + $1",
             "INSERT INTO $t (k, g, x) VALUES (9300, 5, 1.50), ($1, nextval('$t_s'), $2) ON CONFLICT (k) DO UPDATE SET g = $t.g + $1 RETURNING *",
+            "UPDATE $t t SET v = u.v || 'q' FROM (SELECT k, v FROM small WHERE k < $2 ORDER BY k DESC LIMIT $1 + 2 FOR UPDATE) u WHERE t.k = u.k RETURNING t.k, u.v, t.*",
+            "WITH n AS (SELECT k, g, v FROM $t WHERE k > $2 ORDER BY g, k LIMIT 3 FOR UPDATE SKIP LOCKED) UPDATE $t SET g = n.g + $1, v = n.v FROM n WHERE $t.k = n.k RETURNING n.*",
+            "UPDATE $t SET g = g + 1 WHERE k IN (SELECT k FROM $t WHERE k > $2 ORDER BY k LIMIT 3 OFFSET 1 FOR UPDATE SKIP LOCKED) RETURNING k, g",
+            "DELETE FROM $t WHERE k = (SELECT max(k) FROM small WHERE k = (SELECT k FROM $t WHERE k > $2 AND g <> $1 LIMIT 1 FOR SHARE))",
+            "SELECT k, v, g + $1 FROM $t WHERE k > $2 ORDER BY 1 DESC LIMIT 4 OFFSET 2 FOR UPDATE SKIP LOCKED",
+            "MERGE INTO $t t USING small s ON t.k = s.k + $1 AND s.k = $2 WHEN MATCHED THEN UPDATE SET g = s.g + $2, d = CURRENT_DATE",
+            "MERGE INTO $t t USING (SELECT $2 AS k, $1 AS g) s ON t.k = s.k WHEN MATCHED AND t.g = $1 THEN DO NOTHING WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT VALUES (s.k, s.g, 'm')",
+            "DELETE FROM $t USING unnest(ARRAY[$1, $2, 7], ARRAY[$2, NULL]) AS u(k, g) WHERE $t.k = u.k AND $t.k > 5 RETURNING u.*, $t.v",
             "SELECT k, g FROM $t WHERE k = $2 AND g > $1 FOR UPDATE",
             "SELECT k, v FROM $t WHERE k BETWEEN $1 AND $2 FOR SHARE",
         ] {

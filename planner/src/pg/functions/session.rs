@@ -123,9 +123,10 @@ impl Facts {
         schemas
     }
 
-    /// What a function of this name says of the time of the transaction, or of the statement.
+    /// What a function of this name says of the time of the transaction or of the statement, or of who runs it where.
     pub(crate) fn moment(&self, name: &str) -> Option<ScalarValue> {
         let time = |us: i64| Some(ScalarValue::TimestampMicrosecond(Some(us), Some("UTC".into())));
+        let text = |value: &str| Some(ScalarValue::Utf8View(Some(value.into())));
         let zone = || self.settings.conventions(None).zone;
         let local = || {
             let now = self.transaction_start_us;
@@ -142,19 +143,6 @@ impl Facts {
                 let bytes = timetz_bytes(of_day(), zone().east_at(self.transaction_start_us));
                 Some(ScalarValue::FixedSizeBinary(bytes.len() as i32, Some(bytes.to_vec())))
             }
-            _ => None,
-        }
-    }
-
-    /// The function of that name, if it is one of the session's.
-    pub(crate) fn function(self: &Arc<Self>, name: &str) -> Option<Arc<ScalarUDF>> {
-        if let Some(moment) = self.moment(name) {
-            self.used_time.store(true, Ordering::Relaxed);
-            return Some(ConstantFunction::udf(name, moment));
-        }
-        let text = |value: &str| Some(ScalarValue::Utf8View(Some(value.into())));
-        let time = |us: i64| Some(ScalarValue::TimestampMicrosecond(Some(us), Some("UTC".into())));
-        let value = match name {
             "version" => text(&format!(
                 "PostgreSQL {} on {}-linux (Tenon {})",
                 crate::pg::settings::SERVER_VERSION,
@@ -171,6 +159,21 @@ impl Facts {
             "current_user" | "user" | "current_role" => text(&self.settings.current_user(&self.info.user)),
             "session_user" => text(&self.settings.session_user(&self.info.user)),
             "pg_backend_pid" => Some(ScalarValue::Int32(Some(self.info.process_id))),
+            "pg_postmaster_start_time" | "pg_conf_load_time" => time(self.server_start_us),
+            "pg_is_in_recovery" | "pg_is_wal_replay_paused" => Some(ScalarValue::Boolean(Some(false))),
+            _ => None,
+        }
+    }
+
+    /// The function of that name, if it is one of the session's.
+    pub(crate) fn function(self: &Arc<Self>, name: &str) -> Option<Arc<ScalarUDF>> {
+        if let Some(moment) = self.moment(name) {
+            self.used_time.store(true, Ordering::Relaxed);
+            return Some(ConstantFunction::udf(name, moment));
+        }
+        let text = |value: &str| Some(ScalarValue::Utf8View(Some(value.into())));
+        let time = |us: i64| Some(ScalarValue::TimestampMicrosecond(Some(us), Some("UTC".into())));
+        let value = match name {
             "clock_timestamp" => time(now_us()),
             "timeofday" => {
                 let local = self.settings.conventions(None).zone.at(now_us());
@@ -179,8 +182,6 @@ impl Facts {
                 let shown = timestamp_to_char(clock, Some(&local), &pattern).ok().flatten();
                 text(&shown.unwrap_or_default())
             }
-            "pg_postmaster_start_time" | "pg_conf_load_time" => time(self.server_start_us),
-            "pg_is_in_recovery" | "pg_is_wal_replay_paused" => Some(ScalarValue::Boolean(Some(false))),
             "pg_export_snapshot" => Some(ScalarValue::Utf8View(self.exporter.export())),
             "txid_current" => Some(ScalarValue::Int64(Some(self.transaction_start_us))),
             "pg_my_temp_schema" => Some(ScalarValue::Int32(Some(0))),

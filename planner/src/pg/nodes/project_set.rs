@@ -3,7 +3,7 @@
 //!
 //! More than 400 lines because the logical node, the physical one and the loop over sets share their fields.
 
-use crate::pg::functions::sets::{SetFunctionRef, SetRows};
+use crate::pg::functions::sets::{SetFunctionRef, SetRows, UNNEST};
 use async_trait::async_trait;
 use datafusion::arrow::array::{
     Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array,
@@ -193,21 +193,67 @@ impl ProjectSetExec {
     }
 }
 
+impl ProjectSetExec {
+    /// Whether its sets are the items of arrays, which take a short time each.
+    pub fn is_of_items(&self) -> bool {
+        let of_items = |call: &Call| call.function.0.is_ordinality() || call.function.0.name() == UNNEST;
+        self.calls.iter().all(of_items)
+    }
+
+    /// Its rows for these of its input, with arguments that `change` makes; None: they are more than `rows_max`.
+    pub fn few(
+        &self,
+        batches: Vec<RecordBatch>,
+        change: impl Fn(&Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>>,
+        rows_max: usize,
+    ) -> Result<Option<Vec<RecordBatch>>> {
+        let mut running = Running {
+            calls: changed(&self.calls, change)?,
+            outer: self.outer,
+            schema: self.schema(),
+            rows_most: rows_max + 1,
+            current: None,
+            conventions: Arc::default(),
+            metrics: BaselineMetrics::new(&self.metrics, 0),
+        };
+        let (mut rows, mut given) = (0, vec![]);
+        for batch in batches {
+            running.enter(batch)?;
+            while running.current.is_some() {
+                let batch = running.next()?;
+                rows += batch.num_rows();
+                given.push(batch);
+                if rows > rows_max {
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some(given))
+    }
+}
+
+fn changed(
+    calls: &[Call],
+    change: impl Fn(&Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>>,
+) -> Result<Arc<[Call]>> {
+    let changed = calls.iter().map(|call| {
+        Ok(Call {
+            function: call.function.clone(),
+            args: call.args.iter().map(&change).collect::<Result<_>>()?,
+            field: call.field.clone(),
+        })
+    });
+    changed.collect()
+}
+
 /// A physical ProjectSet with its arguments changed; None: the plan is another node.
 pub(crate) fn with_args_changed(
     plan: &Arc<dyn ExecutionPlan>,
     change: impl Fn(Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>>,
 ) -> Option<Result<Arc<dyn ExecutionPlan>>> {
     let own = plan.downcast_ref::<ProjectSetExec>()?;
-    let calls = own.calls.iter().map(|call| {
-        Ok(Call {
-            function: call.function.clone(),
-            args: call.args.iter().cloned().map(&change).collect::<Result<_>>()?,
-            field: call.field.clone(),
-        })
-    });
-    let calls = calls.collect::<Result<Vec<_>>>();
-    Some(calls.map(|calls| Arc::new(ProjectSetExec::new(own.input.clone(), calls.into(), own.outer)) as _))
+    let calls = changed(&own.calls, |arg| change(arg.clone()));
+    Some(calls.map(|calls| Arc::new(ProjectSetExec::new(own.input.clone(), calls, own.outer)) as _))
 }
 
 impl DisplayAs for ProjectSetExec {

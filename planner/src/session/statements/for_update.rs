@@ -1,46 +1,42 @@
 //! SELECT ... FOR UPDATE and FOR SHARE.
 //!
 //! The rows are found by a query of its own for where they lie, and locked; then the query is run over the same snapshot. Where
-//! others have changed one of them, both are run again over what is committed by then. SKIP LOCKED takes the rows that are free
-//! in the query's order until there are as many as LIMIT says, and runs the query over these.
-//!
-//! More than 400 lines because the query for where the rows lie is made of the clauses of the other.
+//! others have changed one of them, both are run again over what is committed by then. (`skip_locked` gives the rows at once.)
 
 use super::query::{Reads, StatementInput};
 use super::row_locks::{self, Found, Wish};
-use super::{moments, parameters, query, table_locks};
+use super::{moments, parameters, query, skip_locked, table_locks};
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::aggregate::names::call_over_rows;
-use crate::pg::outcome::{ColumnDesc, Outcome};
+use crate::pg::outcome::Outcome;
 use crate::pg::walk::leaves;
-use crate::session::run::{self, Source};
 use crate::session::{Prepared, Session};
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
-use datafusion::arrow::datatypes::{DataType, UInt32Type};
+use datafusion::arrow::datatypes::UInt32Type;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, GroupByExpr, Ident, LimitClause, LockClause, LockType, NonBlock, OrderByKind, SelectItem, SetExpr,
-    TableFactor, Value,
+    self, Expr, GroupByExpr, Ident, LockClause, LockType, NonBlock, OrderByKind, SelectItem, SetExpr, TableFactor,
+    Value,
 };
-use std::collections::{BTreeMap, HashSet};
+use futures::StreamExt;
 use std::sync::Arc;
 use tenon_executor::scan::POSITION_FIELDS;
 use tenon_storage::{LockMode, Relation, RowLocation, TableLock, TableVersion, privilege};
 
 /// A table whose rows are locked.
-struct Target {
-    table: Arc<TableVersion>,
-    alias: String,
-    wish: Wish,
+pub(super) struct Target {
+    pub table: Arc<TableVersion>,
+    pub alias: String,
+    pub wish: Wish,
     skips: bool,
 }
 
 /// What locking a query's rows has come to.
 pub(super) struct LockedRows {
-    /// The query's plan and columns where it shows only the rows that were free; otherwise it is to be run as it is.
-    pub plan: Option<(LogicalPlan, Vec<ColumnDesc>)>,
+    /// The query's rows where it gives only those that were free; otherwise it is to be run as it is.
+    pub rows: Option<skip_locked::Rows>,
     /// Whether others had changed some, so that the statement goes on over what is committed by then.
     pub moved: bool,
 }
@@ -52,11 +48,13 @@ pub(super) async fn run(
     query: &ast::Query,
     params: &[ScalarValue],
 ) -> Result<Outcome> {
-    let Some((plan, columns)) = lock(session, prepared, query, params).await?.plan else {
-        return query::run_unlocked(session, prepared, query, params).await;
-    };
-    let source = Source::Logical(Box::new(plan));
-    Ok(query::rows(columns, run::start_source(&session.run(), source).await?))
+    match lock(session, prepared, query, params).await?.rows {
+        Some((columns, batches)) => {
+            let batches = batches.into_iter().map(Ok);
+            Ok(query::rows(columns, futures::stream::iter(batches).boxed()))
+        }
+        None => query::run_unlocked(session, prepared, query, params).await,
+    }
 }
 
 /// Locks the rows that a query gives.
@@ -72,55 +70,30 @@ pub(super) async fn lock(
     let mut moved = false;
     'again: loop {
         let binder = session.binder();
-        let mut chosen: Option<(u32, Expr)> = None;
+        let mut free = None;
         for (at, target) in targets(&binder, query)?.into_iter().enumerate() {
             if table_locks::lock(session, &target.table, TableLock::RowShare).await? == Found::Changed {
                 moved = true;
                 continue 'again;
             }
-            let rows = found(session, &binder, (prepared, at), query, params, &target).await?;
             if target.skips {
-                let Some(free) = free(session, query, params, (&target, rows))? else {
+                let Some(rows) = skip_locked::rows(session, (prepared, at), query, params, &target).await? else {
                     moved = true;
                     continue 'again;
                 };
-                if chosen.replace((target.table.oid(), free)).is_some() {
+                if free.replace(rows).is_some() {
                     return Err(SqlError::unsupported("SKIP LOCKED of several tables"));
                 }
                 continue;
             }
+            let rows = found(session, &binder, (prepared, at), query, params, &target).await?;
             let rows = rows.into_iter().collect();
             if row_locks::lock_as(session, &target.table, &rows, target.wish).await? == Found::Changed {
                 moved = true;
                 continue 'again;
             }
         }
-        let Some((oid, condition)) = chosen else {
-            return Ok(LockedRows { plan: None, moved });
-        };
-        let mut restricted = query.clone();
-        if let SetExpr::Select(select) = restricted.body.as_mut() {
-            select.selection = Some(and(select.selection.take(), condition));
-        }
-        let mut binder = session.binder();
-        binder.positions_of = Some(oid);
-        let plan = query::with_positions(session, &binder, prepared, &restricted, params)?;
-        return Ok(LockedRows {
-            plan: Some(plan),
-            moved,
-        });
-    }
-}
-
-fn and(left: Option<Expr>, right: Expr) -> Expr {
-    let nested = |expr| Expr::Nested(Box::new(expr));
-    match left {
-        Some(left) => Expr::BinaryOp {
-            left: Box::new(nested(left)),
-            op: ast::BinaryOperator::And,
-            right: Box::new(nested(right)),
-        },
-        None => right,
+        return Ok(LockedRows { rows: free, moved });
     }
 }
 
@@ -239,8 +212,8 @@ pub(super) fn names(lock: &LockClause, alias: &str) -> bool {
         .is_none_or(|of| of.0.last().and_then(|part| part.as_ident()).map(fold).as_deref() == Some(alias))
 }
 
-/// Where the rows lie that the query reads of a table, the one of its targets at `at`; all that it could where those that others
-/// hold are left out. The plan that finds them is kept with the statement.
+/// Where the rows lie that the query reads of a table, the one of its targets at `at`. The plan that finds them is kept with the
+/// statement.
 async fn found(
     session: &Session,
     binder: &Binder,
@@ -266,10 +239,6 @@ async fn found(
 /// The plan that finds them.
 fn finding(binder: &Binder, prepared: &Prepared, query: &ast::Query, target: &Target) -> Result<LogicalPlan> {
     let mut query = query.clone();
-    if target.skips {
-        query.limit_clause = None;
-        query.fetch = None;
-    }
     let mut places: Vec<SelectItem> = Vec::new();
     for name in POSITION_FIELDS {
         places.push(SelectItem::UnnamedExpr(Expr::CompoundIdentifier(vec![
@@ -331,91 +300,4 @@ async fn located(session: &Session, plan: StatementInput) -> Result<Vec<RowLocat
         Ok(())
     };
     plan.drain(|| session.run(), Vec::new(), take).await
-}
-
-/// Locks the rows that are free, as many as the query takes, and gives the condition that lets these through. None: others have
-/// changed some, and all is to be looked at again.
-fn free(
-    session: &Session,
-    query: &ast::Query,
-    params: &[ScalarValue],
-    (target, mut rows): (&Target, Vec<RowLocation>),
-) -> Result<Option<Expr>> {
-    let most = row_limit(query, params)?;
-    let mut seen = HashSet::new();
-    rows.retain(|at| seen.insert((at.segment, at.row)));
-    let taken = session
-        .transaction()?
-        .lock()
-        .lock_free_rows(&target.table, &rows, most, target.wish.mode);
-    let Some(taken) = taken else {
-        row_locks::look_again(session)?;
-        return Ok(None);
-    };
-    let column = |name: &str| {
-        let parts = [target.alias.as_str(), name].map(|part| Ident::with_quote('"', part));
-        Box::new(Expr::CompoundIdentifier(parts.to_vec()))
-    };
-    let number = |number: usize| Expr::Value(Value::Number(number.to_string(), false).into());
-    let mut of_segments: BTreeMap<usize, Vec<Expr>> = BTreeMap::new();
-    for at in &taken {
-        of_segments.entry(at.segment).or_default().push(number(at.row));
-    }
-    let of_segments = of_segments.into_iter().map(|(segment, rows)| {
-        let of_segment = Expr::BinaryOp {
-            left: column(POSITION_FIELDS[0]),
-            op: ast::BinaryOperator::Eq,
-            right: Box::new(number(segment)),
-        };
-        let among = Expr::InList {
-            expr: column(POSITION_FIELDS[1]),
-            list: rows,
-            negated: false,
-        };
-        and(Some(of_segment), among)
-    });
-    let all = of_segments.reduce(|left, right| Expr::BinaryOp {
-        left: Box::new(left),
-        op: ast::BinaryOperator::Or,
-        right: Box::new(Expr::Nested(Box::new(right))),
-    });
-    Ok(Some(all.unwrap_or_else(|| Expr::Value(Value::Boolean(false).into()))))
-}
-
-/// How many rows the query gives, and passes over, at most.
-fn row_limit(query: &ast::Query, params: &[ScalarValue]) -> Result<usize> {
-    let count = |expr: &Expr| match expr {
-        Expr::Value(value) => match &value.value {
-            Value::Number(number, _) => number.parse().ok(),
-            Value::Placeholder(name) => {
-                let at: Option<usize> = name.strip_prefix('$').and_then(|number| number.parse().ok());
-                let value = at.and_then(|at| params.get(at.checked_sub(1)?))?;
-                match value.cast_to(&DataType::Int64).ok()? {
-                    ScalarValue::Int64(Some(count)) => usize::try_from(count).ok(),
-                    _ => Some(usize::MAX),
-                }
-            }
-            Value::Null => Some(usize::MAX),
-            _ => None,
-        },
-        _ => None,
-    };
-    let count =
-        |expr: &Expr| count(expr).ok_or_else(|| SqlError::unsupported("SKIP LOCKED with a LIMIT that is computed"));
-    let mut most = match &query.fetch {
-        Some(fetch) if fetch.percent || fetch.with_ties => {
-            return Err(SqlError::unsupported("SKIP LOCKED with FETCH of this kind"));
-        }
-        Some(fetch) => fetch.quantity.as_ref().map_or(Ok(1), count)?,
-        None => usize::MAX,
-    };
-    if let Some(LimitClause::LimitOffset { limit, offset, .. }) = &query.limit_clause {
-        if let Some(limit) = limit {
-            most = most.min(count(limit)?);
-        }
-        if let Some(offset) = offset {
-            most = most.saturating_add(count(&offset.value)?);
-        }
-    }
-    Ok(most)
 }

@@ -3,31 +3,47 @@
 //! Their rows are locked before the statement runs. A query that takes some of its rows (LIMIT, SKIP LOCKED) is run then, once,
 //! and what it gave stands in its place; the others are run where they stand, over the snapshot in which their rows were locked.
 //! Where a query locks what it reads of views, partitions and queries in its FROM, these are queries that lock.
+//!
+//! Where that can be, parameters of the statement stand for what was run at once: then all of them keep their plans (`locked_first`).
 
+mod handed_on;
+
+use super::locked_first::LockedFirst;
 use super::{describe_tree, for_update, run_locked, run_tree, with};
 use crate::catalog::bind::{Binder, fold};
-use crate::catalog::through::{self, Use};
 use crate::pg::error::{Result, SqlError, state};
 use crate::pg::names::refers_to;
-use crate::pg::outcome::Outcome;
-use crate::pg::parse::{parse_query, select};
+use crate::pg::outcome::{ColumnDesc, Outcome};
+use crate::pg::parse::select;
 use crate::pg::walk::VisitMut;
 use crate::session::{Prepared, Session};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
-    Cte, Ident, LockClause, NonBlock, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, Statement, TableAlias,
-    TableFactor, VisitorMut, With,
+    BinaryOperator, Cte, Expr, Ident, NonBlock, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, Statement,
+    TableFactor, UnaryOperator, Value, VisitorMut, With,
 };
 use futures::TryStreamExt;
 use std::ops::ControlFlow;
-use tenon_storage::Relation;
+use std::sync::Arc;
 
 /// A query within the statement that locks rows, with the queries of WITH around it that it may name.
-struct Inner {
-    /// What stands for its rows, where it is run at once.
-    name: Option<String>,
-    query: Box<Query>,
+pub(super) struct Inner {
+    pub stands: Stands,
+    pub query: Box<Query>,
+}
+
+/// What stands in a query's place.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Stands {
+    /// The query itself, without its locks.
+    Itself,
+    /// A relation of this name, with its rows.
+    Rows(String),
+    /// A parameter: its only row's value.
+    Value,
+    /// A parameter: an array of its rows' values.
+    Values,
 }
 
 /// Runs a statement with queries that lock rows within it; None for any other.
@@ -46,21 +62,40 @@ pub(super) async fn run(
         | Statement::CreateTable(_) => false,
         _ => return Ok(None),
     };
-    let binder = session.binder();
-    let mut rest = tree.clone();
-    let mut finder = Finder {
-        binder: &binder,
-        whole,
-        around: Vec::new(),
-        found: Vec::new(),
-    };
-    if let ControlFlow::Break(error) = rest.visit(&mut finder) {
-        return Err(error);
+    let is_whole = prepared.tree().is_some_and(|own| std::ptr::eq(own, tree)) && !session.surroundings.are_some();
+    if is_whole {
+        let known = prepared.locked_first.lock().clone();
+        if let Some(known) = known.filter(|known| known.is_right(session)) {
+            return known.run(session, params).await.map(Some);
+        }
     }
-    let found = finder.found;
+    let binder = session.binder();
+    let find = |params: Option<usize>| {
+        let mut rest = tree.clone();
+        let mut finder = Finder {
+            binder: &binder,
+            whole,
+            params,
+            around: Vec::new(),
+            found: Vec::new(),
+        };
+        match rest.visit(&mut finder) {
+            ControlFlow::Break(error) => Err(error),
+            ControlFlow::Continue(()) => Ok((rest, finder.found)),
+        }
+    };
+    let (rest, found) = find(is_whole.then_some(prepared.param_fields.len()))?;
     if found.is_empty() {
         return Ok(None);
     }
+    if is_whole && let Some(made) = LockedFirst::of(session, prepared, &rest, &found) {
+        let made = Arc::new(made);
+        *prepared.locked_first.lock() = Some(made.clone());
+        // Made for another statement than what runs now.
+        prepared.plan.lock().take();
+        return made.run(session, params).await.map(Some);
+    }
+    let (rest, found) = find(None)?;
     let outer = session.surroundings.clone();
     let result = match lock_all(session, prepared, &found, params).await {
         Ok(()) => Box::pin(run_locked(session, prepared, &rest, params)).await,
@@ -85,9 +120,8 @@ async fn lock_all(session: &mut Session, prepared: &Prepared, found: &[Inner], p
     loop {
         let mut moved = false;
         for inner in found {
-            match &inner.name {
-                None => moved |= for_update::lock(session, prepared, &inner.query, params).await?.moved,
-                Some(name) if first => {
+            match &inner.stands {
+                Stands::Rows(name) if first => {
                     let query = Statement::Query(inner.query.clone());
                     // Plans that are kept are the whole statement's.
                     let own = Prepared {
@@ -97,14 +131,12 @@ async fn lock_all(session: &mut Session, prepared: &Prepared, found: &[Inner], p
                         ..Prepared::without_parameters(prepared.statement.clone())
                     };
                     let outcome = Box::pin(run_tree(session, &own, &query, params)).await?;
-                    let Outcome::Rows { columns, stream, .. } = outcome else {
-                        return Err(SqlError::internal("a query gives no rows"));
-                    };
-                    let batches: Vec<RecordBatch> = stream.try_collect().await?;
+                    let (columns, batches) = rows_of(outcome).await?;
                     let relation = with::rows_as(name.clone(), |_| None, &columns, batches)?;
                     session.surroundings.relations.push(relation);
                 }
-                Some(_) => {}
+                Stands::Itself => moved |= for_update::lock(session, prepared, &inner.query, params).await?.moved,
+                _ => {}
             }
         }
         // Over a newer snapshot, those before may find other rows.
@@ -115,10 +147,19 @@ async fn lock_all(session: &mut Session, prepared: &Prepared, found: &[Inner], p
     }
 }
 
+pub(super) async fn rows_of(outcome: Outcome) -> Result<(Vec<ColumnDesc>, Vec<RecordBatch>)> {
+    match outcome {
+        Outcome::Rows { columns, stream, .. } => Ok((columns, stream.try_collect().await?)),
+        _ => Err(SqlError::internal("a query gives no rows")),
+    }
+}
+
 struct Finder<'a> {
     binder: &'a Binder,
     /// Whether the outermost query is the statement itself, which locks its own rows.
     whole: bool,
+    /// How many parameters there are, where values are to be parameters after them.
+    params: Option<usize>,
     /// WITH of each query around, and which of the one before it the query is.
     around: Vec<(Option<With>, Option<usize>)>,
     found: Vec<Inner>,
@@ -155,20 +196,79 @@ impl VisitorMut for Finder<'_> {
             .iter()
             .any(|lock| lock.nonblock == Some(NonBlock::SkipLocked));
         let changes = query.with.iter().any(|with| with.cte_tables.iter().any(with::changes));
-        let name = if skips || changes || query.limit_clause.is_some() || query.fetch.is_some() {
+        let stands = if skips || changes || query.limit_clause.is_some() || query.fetch.is_some() {
             let name = format!("\u{1}locked {}", self.found.len());
             let relation = ObjectName(vec![ObjectNamePart::Identifier(Ident::with_quote('"', &name))]);
             let Statement::Query(rows) = select::over(relation, vec![SelectItem::Wildcard(Default::default())]) else {
                 return ControlFlow::Break(SqlError::internal("a SELECT is no query"));
             };
             *query = *rows;
-            Some(name)
+            Stands::Rows(name)
         } else {
             query.locks.clear();
-            None
+            Stands::Itself
         };
-        self.found.push(Inner { name, query: own });
+        self.found.push(Inner { stands, query: own });
         ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        let Some(params) = self.params else {
+            return ControlFlow::Continue(());
+        };
+        let before = self.found.iter().filter(|inner| inner.stands.is_parameter()).count();
+        let Some(last) = self.found.last_mut() else {
+            return ControlFlow::Continue(());
+        };
+        let is_last = |query: &Query| matches!(&last.stands, Stands::Rows(name) if is_over(query, name));
+        let value = Value::Placeholder(format!("${}", params + before + 1));
+        let value = Box::new(Expr::Value(value.into()));
+        match expr {
+            Expr::Subquery(query) if is_last(query) => {
+                last.stands = Stands::Value;
+                *expr = *value;
+            }
+            Expr::InSubquery {
+                expr: left,
+                subquery,
+                negated,
+            } if is_last(subquery) && !matches!(left.as_ref(), Expr::Tuple(_)) => {
+                last.stands = Stands::Values;
+                let is_among = Expr::AnyOp {
+                    left: left.clone(),
+                    compare_op: BinaryOperator::Eq,
+                    right: value,
+                    is_some: false,
+                };
+                *expr = match negated {
+                    true => Expr::UnaryOp {
+                        op: UnaryOperator::Not,
+                        expr: Box::new(Expr::Nested(Box::new(is_among))),
+                    },
+                    false => is_among,
+                };
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl Stands {
+    fn is_parameter(&self) -> bool {
+        matches!(self, Stands::Value | Stands::Values)
+    }
+}
+
+/// Whether a query is all of the relation that stands for one.
+fn is_over(query: &Query, name: &str) -> bool {
+    let SetExpr::Select(select) = query.body.as_ref() else {
+        return false;
+    };
+    match select.from.as_slice() {
+        [only] => matches!(&only.relation, TableFactor::Table { name: own, .. }
+            if own.0.last().and_then(|part| part.as_ident()).is_some_and(|part| part.value == name)),
+        _ => false,
     }
 }
 
@@ -207,113 +307,5 @@ impl Finder<'_> {
                 .collect(),
         });
         Ok(())
-    }
-
-    /// A lock on a query, a view or a partition in FROM is one on the rows that it reads.
-    fn hand_on(&self, query: &mut Query) -> Result<()> {
-        let locks = query.locks.clone();
-        let mut shadowed: Vec<String> = Vec::new();
-        let own = query.with.iter();
-        for with in self.around.iter().flat_map(|(with, _)| with.iter()).chain(own) {
-            shadowed.extend(with.cte_tables.iter().map(|cte| fold(&cte.alias.name)));
-        }
-        let SetExpr::Select(select) = query.body.as_mut() else {
-            return Ok(());
-        };
-        for table in &mut select.from {
-            let joined = table.joins.iter_mut().map(|join| &mut join.relation);
-            for factor in std::iter::once(&mut table.relation).chain(joined) {
-                self.hand_to(factor, &locks, &shadowed)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn hand_to(&self, factor: &mut TableFactor, locks: &[LockClause], shadowed: &[String]) -> Result<()> {
-        let mine = |alias: &str| {
-            let mine = locks.iter().filter(|lock| for_update::names(lock, alias));
-            let mine = mine.map(|lock| LockClause {
-                of: None,
-                ..lock.clone()
-            });
-            mine.collect::<Vec<_>>()
-        };
-        match factor {
-            TableFactor::Derived { subquery, alias, .. } => {
-                let alias = alias.as_ref().map(|alias| fold(&alias.name)).unwrap_or_default();
-                if !matches!(subquery.body.as_ref(), SetExpr::Values(_)) {
-                    subquery.locks.extend(mine(&alias));
-                }
-                Ok(())
-            }
-            TableFactor::Table {
-                name,
-                alias,
-                args: None,
-                ..
-            } => {
-                let last = name.0.last().and_then(|part| part.as_ident()).map(fold);
-                let last = last.unwrap_or_default();
-                if name.0.len() == 1 && shadowed.contains(&last) {
-                    return Ok(());
-                }
-                let known_as = alias.as_ref().map_or(last, |alias| fold(&alias.name));
-                let locks = mine(&known_as);
-                if locks.is_empty() {
-                    return Ok(());
-                }
-                let Some((mut rows, mut columns)) = self.rows_of(name)? else {
-                    return Ok(());
-                };
-                rows.locks = locks;
-                let renamed = alias.iter().flat_map(|alias| &alias.columns);
-                for (column, renamed) in columns.iter_mut().zip(renamed) {
-                    *column = renamed.name.clone();
-                }
-                *factor = select::derived(rows, &known_as, &columns);
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The query that a view or a partition is, and the names of its columns.
-    fn rows_of(&self, name: &ObjectName) -> Result<Option<(Box<Query>, Vec<Ident>)>> {
-        let quoted = |name: &str| Ident::with_quote('"', name);
-        let through = match self.binder.names().relation(name) {
-            Ok(Relation::Partition(partition)) => through::of_partition(self.binder, partition)?,
-            Ok(Relation::View(view)) => match through::of(self.binder, view, Use::Update) {
-                Ok(through) => through,
-                Err(_) => {
-                    let query = parse_query(&view.sql)?.ok_or_else(|| SqlError::internal("a view has no query"))?;
-                    let columns = view.schema.fields().iter();
-                    return Ok(Some((query, columns.map(|field| quoted(field.name())).collect())));
-                }
-            },
-            _ => return Ok(None),
-        };
-        let names: Vec<Ident> = through.columns.iter().map(|(name, _)| quoted(name)).collect();
-        let items = through
-            .columns
-            .into_iter()
-            .map(|(_, expr)| SelectItem::UnnamedExpr(expr));
-        let definition = through.table.definition();
-        let base = [&definition.schema_name, &definition.name].map(|part| ObjectNamePart::Identifier(quoted(part)));
-        let mut rows = select::over(ObjectName(base.to_vec()), items.collect());
-        select::restrict(&mut rows, through.selection);
-        let Statement::Query(mut rows) = rows else {
-            return Err(SqlError::internal("a SELECT is no query"));
-        };
-        if let SetExpr::Select(select) = rows.body.as_mut()
-            && let Some(TableFactor::Table { alias, .. }) = select.from.first_mut().map(|from| &mut from.relation)
-        {
-            *alias = Some(TableAlias {
-                explicit: true,
-                name: quoted(through::BASE),
-                columns: Vec::new(),
-                at: None,
-            });
-        }
-        Ok(Some((rows, names)))
     }
 }

@@ -8,6 +8,7 @@ use super::insert_fields::Fields;
 use super::query::{Reads, StatementInput};
 use super::returning::ReturningColumns;
 use super::row_locks::Found;
+use super::taken_columns::{self, InsertRows};
 use super::untyped;
 use super::updatable::{self, Through, Use};
 use super::upsert::Upsert;
@@ -161,7 +162,8 @@ pub(super) fn describe(session: &mut Session, insert: &Insert, types: &[u32]) ->
                 None => {
                     let (plan, params) = source_plan(&binder, &resolved, source, &declared)?;
                     let count = params.len().max(returned.count);
-                    let (plan, reusable) = moments::opened(&binder, plan, count)?;
+                    let (plan, taken) = taken_columns::apart(plan)?;
+                    let (plan, reusable) = moments::opened_beside(&binder, plan, count, taken)?;
                     let reusable = resolved.view.is_none() && reusable;
                     (reusable.then(|| (binder.snapshot.clone(), plan)), params)
                 }
@@ -205,7 +207,12 @@ pub(super) fn describe(session: &mut Session, insert: &Insert, types: &[u32]) ->
         }
         None => None,
     };
-    Ok(Description { params, columns, plan })
+    Ok(Description {
+        params,
+        columns,
+        plan,
+        ..Description::default()
+    })
 }
 
 /// The column of which a list names a field, or itself.
@@ -842,6 +849,17 @@ async fn rows(
     prepared: &Prepared,
     (resolved, insert): (&Resolved, &Insert),
     params: &[ScalarValue],
+) -> Result<InsertRows> {
+    let input = input(session, binder, prepared, (resolved, insert), params).await?;
+    Ok(InsertRows::of(session, resolved.table.definition(), input))
+}
+
+async fn input(
+    session: &Session,
+    binder: &Binder,
+    prepared: &Prepared,
+    (resolved, insert): (&Resolved, &Insert),
+    params: &[ScalarValue],
 ) -> Result<StatementInput> {
     let described = prepared.plan.lock().take();
     let described = described.filter(|_| prepared.rights == session.plan_rights());
@@ -869,7 +887,8 @@ async fn rows(
         (_, Some(source)) => {
             let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
             let (plan, _) = source_plan(binder, resolved, source, &declared)?;
-            moments::opened(binder, plan, params.len())?
+            let (plan, taken) = taken_columns::apart(plan)?;
+            moments::opened_beside(binder, plan, params.len(), taken)?
         }
         (_, None) => moments::opened(binder, default_row(binder, &resolved.table)?, params.len())?,
     };

@@ -6,10 +6,12 @@
 //! (segment and row number), the number of the first WHEN whose condition holds, and what that one writes.
 
 use super::constraints::Checks;
+use super::query::{Reads, StatementInput};
 use super::references::{self, Replaced};
 use super::untyped;
 use super::{
-    Description, assign, change, defaults, insert, parameters, permitted, query, row_locks, select, table_locks,
+    Description, assign, change, defaults, insert, moments, parameters, permitted, query, row_locks, select,
+    table_locks,
 };
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
@@ -20,7 +22,6 @@ use crate::pg::rewrite::rewrite;
 use crate::pg::tokens::merge::{DEFAULTS, NOTHING, OVERRIDING};
 use crate::pg::walk::VisitMut;
 use crate::pg::walk::null;
-use crate::session::run;
 use crate::session::{Prepared, Session};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::{cast, filter_record_batch};
@@ -62,8 +63,12 @@ pub(super) fn describe(
 ) -> Result<Description> {
     let binder = session.binder();
     let merging = Merging::of(&binder, merge, with)?;
+    let (plan, params) = merging.plan(&binder, types)?;
+    let (plan, lasts) = moments::opened(&binder, plan, params.len())?;
+    let plan = (lasts && with.is_none()).then(|| (binder.snapshot.clone(), plan));
     Ok(Description {
-        params: merging.plan(&binder, types)?.1,
+        params,
+        plan,
         ..Description::default()
     })
 }
@@ -91,23 +96,25 @@ async fn run_once(
     params: &[ScalarValue],
 ) -> Result<Option<Outcome>> {
     let binder = session.binder();
+    session.check_expected()?;
     let merging = Merging::of(&binder, merge, with)?;
     if merging.table.definition().schema_name != session.temporary_schema() {
         session.check_writable("MERGE")?;
     }
     check(&binder, merge, with)?;
-    let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
-    let plan = query::bind(merging.plan(&binder, &declared)?.0, params)?;
-    let table = merging.table;
+    let table = merging.table.clone();
     if table_locks::for_rows(session, &table).await? == row_locks::Found::Changed {
         return Ok(None);
     }
+    let rows = merging.rows(session, &binder, (prepared, params), (merge, with))?;
     let found = Found {
         effects: merging.effects,
         replaced: references::concern(&session.state(), &table).then(|| Replaced::of(&table)),
         ..Found::default()
     };
-    let found = run::drain(&session.run(), plan, found, |found, batch| found.take(&batch)).await?;
+    let found = rows
+        .drain(|| session.run(), found, |found, batch| found.take(&batch))
+        .await?;
     if found.rows > 0 {
         if row_locks::lock(session, &table, &found.changed).await? == row_locks::Found::Changed {
             return Ok(None);
@@ -323,6 +330,32 @@ impl Merging {
             query.with = Some(with.clone());
         }
         Ok(Merging { table, effects, select })
+    }
+
+    /// What the plan gives, which is kept with the statement where that is all of it.
+    fn rows(
+        &self,
+        session: &Session,
+        binder: &Binder,
+        (prepared, params): (&Prepared, &[ScalarValue]),
+        (merge, with): (&Merge, Option<&With>),
+    ) -> Result<StatementInput> {
+        let described = prepared.plan.lock().take();
+        let described = described.filter(|_| prepared.rights == session.plan_rights());
+        let is_whole = matches!(prepared.tree(), Some(ast::Statement::Merge(own)) if std::ptr::eq(own, merge));
+        let keeps = is_whole && with.is_none() && insert::have_fixed_defaults(self.table.definition());
+        if keeps && let Some(kept) = query::found(session, prepared, params) {
+            return StatementInput::of_kept(session, prepared, &kept, params);
+        }
+        let (plan, lasts) = match described {
+            Some((state, plan)) if keeps && Arc::ptr_eq(&state, &binder.snapshot) => (plan, true),
+            _ => {
+                let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
+                moments::opened(binder, self.plan(binder, &declared)?.0, params.len())?
+            }
+        };
+        let reusable = (keeps && lasts).then_some(Reads::AndWrites);
+        query::source(session, prepared, plan, reusable, params).map(StatementInput::Source)
     }
 
     /// The plan, whose columns are the place of the target's row, the number of the WHEN and the new row.

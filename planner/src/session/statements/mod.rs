@@ -22,6 +22,7 @@ mod create_as;
 mod cursor;
 mod declared;
 mod defaults;
+mod define;
 mod domain;
 mod drop;
 mod enums;
@@ -45,6 +46,7 @@ mod key_order;
 mod keys;
 mod like;
 mod literal_rows;
+pub(crate) mod locked_first;
 mod materialized;
 mod membership;
 mod merge;
@@ -71,16 +73,19 @@ mod rows_plan;
 pub(crate) use cursor::CursorRows;
 pub(crate) use kept_checks::KeptChecks;
 pub(crate) use query::{at_once, found};
+pub(crate) use returning::KeptColumns;
 pub(crate) use rows_plan::Place as RowsPlace;
 mod schema;
 mod schema_name;
 mod sequence;
 mod sequence_texts;
 mod set;
+mod skip_locked;
 mod stars;
 mod storage_parameters;
 mod stored_texts;
 mod table_locks;
+mod taken_columns;
 mod text_dependents;
 pub(crate) mod text_rows;
 mod triggers;
@@ -96,9 +101,8 @@ mod view_texts;
 pub(crate) mod with;
 mod xmax;
 
-use crate::pg::error::{Result, SqlError, state};
+use crate::pg::error::{Result, SqlError};
 use crate::pg::outcome::{ColumnDesc, Outcome};
-use crate::pg::parse::definition::{self, Definition};
 use crate::pg::parse::select;
 use crate::pg::statement::{Kind, Statement, Utility};
 use crate::session::{Prepared, Session};
@@ -115,6 +119,8 @@ pub(crate) struct Description {
     pub params: Vec<FieldRef>,
     pub columns: Option<Vec<ColumnDesc>>,
     pub plan: Option<(Arc<DatabaseState>, LogicalPlan)>,
+    /// What RETURNING sees of a change, where that is more than its table.
+    pub returned: Option<Arc<KeptColumns>>,
 }
 
 /// Parameters and columns of a statement.
@@ -193,7 +199,7 @@ pub(crate) async fn run(session: &mut Session, prepared: &Prepared, params: &[Sc
         Kind::Copy(copy) => return copy::run(session, prepared, copy).await,
         Kind::Analyze(analyze) => return analyze::run(session, analyze).await,
         Kind::Fetch(fetch) => return cursor::fetch(session, fetch).await,
-        Kind::Definition(definition) => return define(session, definition).await,
+        Kind::Definition(definition) => return define::run(session, definition).await,
         Kind::Schema(create, elements) => return schema::schema_with(session, create, elements).await,
         Kind::Utility(Utility::Discard) => return set::discard(session, prepared.sql()),
         _ => return Err(SqlError::internal("no statement")),
@@ -280,84 +286,6 @@ async fn run_locked(
         ast::Statement::Deallocate { name, .. } => named::deallocate(session, name),
         other => Err(SqlError::unsupported(first_words(other))),
     }
-}
-
-/// What the SQL parser does not know.
-async fn define(session: &mut Session, definition: &Definition) -> Result<Outcome> {
-    match definition {
-        Definition::CreateSequence {
-            temporary,
-            if_not_exists,
-            name,
-            options,
-        } => sequence::create(session, name, options, *temporary, *if_not_exists),
-        Definition::AlterSequence {
-            if_exists,
-            name,
-            options,
-        } => sequence::alter(session, name, options, *if_exists),
-        Definition::Do { language, body } => anonymous::run(session, language, body).await,
-        Definition::CreateFunction(function) => function::create(session, function),
-        Definition::AlterFunction {
-            tag,
-            name,
-            arguments,
-            change,
-        } => function_alter::alter(session, tag, name, arguments.as_deref(), change),
-        Definition::RenameSchema(from, to) => schema_name::rename(session, from, to).await,
-        Definition::DropFunction {
-            if_exists,
-            names,
-            cascade,
-        } => function::drop_all(session, names, *if_exists, *cascade),
-        Definition::CreateDomain(domain) => domain::create(session, domain),
-        Definition::AlterDomain { name, action } => domain::alter(session, name, action).await,
-        Definition::DropDomain {
-            if_exists,
-            names,
-            cascade,
-        } => domain::drop(session, names, *if_exists, *cascade),
-        Definition::CreateType { name, of } => types::create(session, name, of),
-        Definition::AlterType { name, change } => enums::alter(session, name, change).await,
-        Definition::DropType {
-            if_exists,
-            names,
-            cascade,
-        } => types::drop(session, names, *if_exists, *cascade).await,
-        Definition::Alter(alter) => alter::run(session, alter).await,
-        Definition::Comment(comment) => comment::on(session, comment),
-        Definition::Refresh { name, with_data } => materialized::refresh(session, name, *with_data).await,
-        Definition::DropAbsent(drop) => drop_absent(session, drop),
-        Definition::Lock(asked) => table_locks::run(session, asked).await,
-        Definition::Role { tag, change } => role::change(session, change, tag),
-        Definition::Extension(change) => extension::change(session, change),
-        Definition::Grant(statement) => grant::run(session, statement),
-        Definition::DefaultRights(statement) => grant::defaults(session, statement),
-        Definition::OwnerTo { tag, of, to } => owner::change(session, tag, of, to),
-        Definition::Owned { of, to, cascade } => Box::pin(owner::owned(session, of, to.as_ref(), *cascade)).await,
-        Definition::Refused(what) => Err(SqlError::unsupported(what)),
-        Definition::SetConstraints { names, deferred } => {
-            references::set_constraints(session, names.as_deref(), *deferred)
-        }
-    }
-}
-
-fn drop_absent(session: &mut Session, drop: &definition::DropAbsent) -> Result<Outcome> {
-    if let (Some(relation), false) = (&drop.relation, drop.if_exists) {
-        session.binder().names().textual(relation)?;
-    }
-    for object in &drop.objects {
-        if !drop.if_exists {
-            let state = if drop.is_function {
-                state::UNDEFINED_FUNCTION
-            } else {
-                state::UNDEFINED_OBJECT
-            };
-            return Err(SqlError::new(state, format!("{object} does not exist")));
-        }
-        session.notice(format!("{object} does not exist, skipping"));
-    }
-    Ok(Outcome::Command(drop.tag.clone()))
 }
 
 /// A name's last part, folded.

@@ -1,5 +1,6 @@
-//! The time in plans that are kept: parameters stand for it, after those of the statement, and get their values whenever the
-//! plan runs. Their fields have the names of the functions that tell it. So it is with what a single row takes of sequences.
+//! The time, and who runs a statement, in plans that are kept: parameters stand for them, after those of the statement, and get their
+//! values whenever the plan runs. Their fields have the names of the functions that tell it. So it is with what a single row takes of
+//! sequences.
 
 use super::parameters::index;
 use crate::catalog::bind::Binder;
@@ -88,7 +89,7 @@ fn placeholder(field: Field, number: usize) -> Expr {
 }
 
 /// Whether a plan makes one row out of expressions alone, each of which is evaluated once.
-fn is_one_row(plan: &LogicalPlan) -> Result<bool> {
+pub(super) fn is_one_row(plan: &LogicalPlan) -> Result<bool> {
     let mut one = true;
     let walked = plan.apply_with_subqueries(|node| {
         one &= match node {

@@ -16,11 +16,10 @@ use crate::session::{Prepared, Session};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::ScalarValue;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 use std::sync::Arc;
-use tenon_executor::scan::is_place;
 
 pub(super) fn describe(session: &mut Session, query: &ast::Query, types: &[u32]) -> Result<Description> {
     let binder = session.binder();
@@ -32,6 +31,7 @@ pub(super) fn describe(session: &mut Session, query: &ast::Query, types: &[u32])
         params,
         columns,
         plan: reusable.then(|| (binder.snapshot.clone(), plan)),
+        ..Description::default()
     })
 }
 
@@ -73,28 +73,6 @@ pub(super) fn bind(plan: LogicalPlan, params: &[ScalarValue]) -> Result<LogicalP
         return Ok(plan);
     }
     with_values(plan, params).map_err(|error| from_datafusion(&error))
-}
-
-/// The plan of a query that names where rows of a table lie, which are no columns of its own, and its columns.
-pub(super) fn with_positions(
-    session: &Session,
-    binder: &Binder,
-    prepared: &Prepared,
-    query: &ast::Query,
-    params: &[ScalarValue],
-) -> Result<(LogicalPlan, Vec<ColumnDesc>)> {
-    let plan = bind(plan(binder, query, &prepared.param_fields)?, params)?;
-    let own = plan.schema().columns().into_iter();
-    let own = own.filter(|column| !is_place(&column.name));
-    let plan = LogicalPlanBuilder::from(plan)
-        .project(own.map(Expr::Column))
-        .and_then(LogicalPlanBuilder::build)
-        .map_err(|error| from_datafusion(&error))?;
-    let columns = as_promised(
-        prepared,
-        origins::told(&plan, describe_columns(session.columns(&plan)?.as_ref())),
-    )?;
-    Ok((plan, columns))
 }
 
 pub(super) async fn run(

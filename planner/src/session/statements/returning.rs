@@ -12,6 +12,7 @@ use crate::pg::errors::{from_arrow, from_datafusion};
 use crate::pg::outcome::{ColumnDesc, Outcome, RowsTag};
 use crate::pg::rewrite::{displayed_name, repeated_name, rewrite};
 use crate::pg::types::describe as describe_columns;
+use crate::session::plan_cache::Purpose;
 use crate::session::run;
 use crate::session::{Prepared, Session};
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
@@ -77,10 +78,21 @@ impl ReturningColumns {
         own.unwrap_or_default()
     }
 
-    /// Where a column of this name is.
-    fn place_of(&self, name: &Ident) -> Option<usize> {
-        let name = fold(name);
-        self.fields.iter().position(|(_, field)| *field.name() == name)
+    /// Where the only column of this name is, of this relation or of any.
+    fn only_place(&self, relation: Option<&Ident>, name: &Ident) -> Option<usize> {
+        let (relation, name) = (relation.map(fold), fold(name));
+        let is_meant = |(of, field): &(String, FieldRef)| {
+            *field.name() == name && relation.as_ref().is_none_or(|relation| of == relation)
+        };
+        let at = self.fields.iter().position(is_meant)?;
+        let is_only = !self.fields[at + 1..].iter().any(is_meant);
+        is_only.then_some(at)
+    }
+
+    /// Whether some of them are none that `*` names.
+    fn have_hidden(&self) -> bool {
+        let hidden = |(_, field): &(String, FieldRef)| field.name() == xmax::HIDDEN || field.name() == ADDRESS_FIELD;
+        self.fields.iter().any(hidden)
     }
 
     /// Under names that are all different.
@@ -134,6 +146,29 @@ impl ReturningColumns {
 
 fn place(at: usize) -> String {
     format!("\u{1}{at}")
+}
+
+/// The columns that RETURNING sees beside the target's, kept with the statement, and what they were found for.
+pub(crate) struct KeptColumns {
+    columns: ReturningColumns,
+    meaning: u64,
+    purpose: Purpose,
+}
+
+impl KeptColumns {
+    pub(super) fn of(session: &Session, columns: &ReturningColumns) -> Arc<KeptColumns> {
+        Arc::new(KeptColumns {
+            columns: columns.clone(),
+            meaning: session.state().meaning(),
+            purpose: session.purpose(),
+        })
+    }
+
+    /// Those that the statement sees now, if they are the same.
+    pub(super) fn columns(&self, session: &Session) -> Option<ReturningColumns> {
+        let right = self.meaning == session.state().meaning() && self.purpose == session.purpose();
+        right.then(|| self.columns.clone())
+    }
 }
 
 /// The plan over the rows, and its parameters; `types`: those that are known of all the statement's.
@@ -322,11 +357,11 @@ pub(super) async fn rows(
             .map_err(|error| from_arrow(&error))
     });
     let rows = rows.collect::<Result<Vec<_>>>()?;
-    if let Some(plain) = plain(columns, asked.items, width) {
+    if let Some(plain) = plain(columns, asked.items) {
         return of_columns(columns, &plain, rows, tag);
     }
-    // Rows of the table alone, as they are.
-    let own = columns.view.is_none() && columns.xmax != Xmax::Hidden && columns.fields.len() == width;
+    // Rows of tables, as they are.
+    let own = columns.view.is_none() && columns.xmax != Xmax::Hidden && !columns.have_hidden();
     let keeps = asked
         .prepared
         .filter(|_| own && !session.surroundings.are_some() && session.watch.is_none());
@@ -370,26 +405,41 @@ pub(super) async fn rows(
     })
 }
 
-/// Columns of the table alone, each once, that are returned as they are.
-fn plain(columns: &ReturningColumns, items: &[SelectItem], width: usize) -> Option<Vec<usize>> {
-    if columns.view.is_some() || columns.fields.len() != width {
+/// Columns, each once and of a name of its own, that are returned as they are.
+fn plain(columns: &ReturningColumns, items: &[SelectItem]) -> Option<Vec<usize>> {
+    if columns.view.is_some() || columns.have_hidden() {
         return None;
     }
     let mut plain = Vec::new();
     for item in items {
         match item {
-            SelectItem::Wildcard(options) if *options == WildcardAdditionalOptions::default() => plain.extend(0..width),
-            SelectItem::UnnamedExpr(ast::Expr::Identifier(name)) => plain.push(columns.place_of(name)?),
+            SelectItem::Wildcard(options) if *options == WildcardAdditionalOptions::default() => {
+                plain.extend(0..columns.fields.len());
+            }
+            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options)
+                if *options == WildcardAdditionalOptions::default() =>
+            {
+                let [relation] = name.0.as_slice() else { return None };
+                let relation = fold(relation.as_ident()?);
+                let own = columns.fields.iter().enumerate();
+                let own: Vec<usize> = own.filter(|(_, (of, _))| *of == relation).map(|(at, _)| at).collect();
+                if own.is_empty() {
+                    return None;
+                }
+                plain.extend(own);
+            }
+            SelectItem::UnnamedExpr(ast::Expr::Identifier(name)) => plain.push(columns.only_place(None, name)?),
             // As most object-relational mappers write it.
             SelectItem::UnnamedExpr(ast::Expr::CompoundIdentifier(names)) => match names.as_slice() {
-                [relation, name] if fold(relation) == columns.alias() => plain.push(columns.place_of(name)?),
+                [relation, name] => plain.push(columns.only_place(Some(relation), name)?),
                 _ => return None,
             },
             _ => return None,
         }
     }
     let mut taken = HashSet::new();
-    plain.iter().all(|at| taken.insert(*at)).then_some(plain)
+    let names = plain.iter().map(|at| columns.fields[*at].1.name());
+    names.into_iter().all(|name| taken.insert(name)).then_some(plain)
 }
 
 /// The outcome of such a statement: nothing is to be planned.

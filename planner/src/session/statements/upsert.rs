@@ -5,9 +5,9 @@
 //! `excluded.c` is a column of its own; what it gives replaces the rows that are there.
 
 use super::conflict::Arbiter;
-use super::query::StatementInput;
 use super::references::{self, Replaced};
 use super::returning::ReturningColumns;
+use super::taken_columns::InsertRows;
 use super::untyped;
 use super::updatable::{self, Through};
 use super::{
@@ -81,7 +81,7 @@ impl Upsert<'_> {
         mut self,
         session: &mut Session,
         binder: &Binder,
-        (prepared, source): (Option<&Prepared>, StatementInput),
+        (prepared, source): (Option<&Prepared>, InsertRows),
         types: &[u32],
         params: &[ScalarValue],
     ) -> Result<Option<Outcome>> {

@@ -10,6 +10,9 @@ use std::sync::Arc;
 use tenon_storage::SqlType;
 use tenon_storage::range::{self, RangeType, Values, ranges_of_bytes, to_bytes};
 
+/// What it is called.
+pub(crate) const UNNEST: &str = "unnest";
+
 #[derive(Debug)]
 pub(super) struct Unnest;
 
@@ -45,7 +48,7 @@ fn flat(values: ArrayRef) -> Result<ArrayRef> {
 
 impl SetFunction for Unnest {
     fn name(&self) -> &str {
-        "unnest"
+        UNNEST
     }
 
     fn coerce(&self, types: &[DataType]) -> Result<Vec<DataType>> {

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use tenon_storage::SqlType;
 use tenon_storage::datetime::Conventions;
 
+pub(crate) use list::UNNEST;
 pub(crate) use misc::{ONCE, ORDINALITY};
 
 /// A function that returns a set of rows.

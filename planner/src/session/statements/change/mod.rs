@@ -13,7 +13,7 @@ pub(super) use found::replace;
 
 use super::query::{Reads, StatementInput};
 use super::references::{self, Replaced};
-use super::returning::ReturningColumns;
+use super::returning::{KeptColumns, ReturningColumns};
 use super::{
     Description, moments, parameters, query, returned_addresses, returning, row_locks, table_locks, updatable,
 };
@@ -51,7 +51,7 @@ pub(super) fn describe_delete(
 fn describe(session: &mut Session, asked: Asked<'_>, with: Option<&With>, types: &[u32]) -> Result<Description> {
     let binder = session.binder();
     let target = asked.target(&binder)?;
-    let reusable = with.is_none() && target.view.is_none() && asked.tells_columns();
+    let reusable = with.is_none() && target.view.is_none();
     let types = asked.types(&binder, &target, types)?;
     let change = asked.change(&binder, target, with)?;
     let (plan, mut params, seen) = plan(&binder, &change, &types)?;
@@ -71,6 +71,7 @@ fn describe(session: &mut Session, asked: Asked<'_>, with: Option<&With>, types:
         params,
         columns,
         plan: (reusable && lasts).then(|| (binder.snapshot.clone(), plan)),
+        returned: (reusable && !asked.tells_columns()).then(|| KeptColumns::of(session, &seen)),
     })
 }
 
@@ -140,25 +141,37 @@ fn source(
 ) -> Result<(StatementInput, ReturningColumns, Assigned)> {
     let described = prepared.plan.lock().take();
     let described = described.filter(|_| prepared.rights == session.plan_rights());
-    let keeps = with.is_none() && target.view.is_none() && asked.tells_columns() && asked.is_whole(prepared);
-    let own = || ReturningColumns::of(&target.table, Some(target.alias.clone())).with(asked.xmax());
-    if keeps && let Some(kept) = query::found(session, prepared, params) {
+    let keeps = with.is_none() && target.view.is_none() && asked.is_whole(prepared);
+    let own = match (keeps, asked.tells_columns()) {
+        (false, _) => None,
+        (true, true) => Some(ReturningColumns::of(&target.table, Some(target.alias.clone())).with(asked.xmax())),
+        (true, false) => {
+            let kept = prepared.returned.lock().clone();
+            kept.and_then(|kept| kept.columns(session))
+        }
+    };
+    if let Some(own) = &own
+        && let Some(kept) = query::found(session, prepared, params)
+    {
         let assigned = asked.assigned(binder, &target)?;
         return Ok((
             StatementInput::of_kept(session, prepared, &kept, params)?,
-            own(),
+            own.clone(),
             assigned,
         ));
     }
-    let (plan, seen, assigned, reusable) = match described {
-        Some((state, plan)) if keeps && Arc::ptr_eq(&state, &binder.snapshot) => {
-            (plan, own(), asked.assigned(binder, &target)?, true)
+    let (plan, seen, assigned, reusable) = match (described, own) {
+        (Some((state, plan)), Some(own)) if Arc::ptr_eq(&state, &binder.snapshot) => {
+            (plan, own, asked.assigned(binder, &target)?, true)
         }
         _ => {
             let change = asked.change(binder, target, with)?;
             let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
             let (plan, _, seen) = plan(binder, &change, &declared)?;
             let (plan, lasts) = moments::opened(binder, plan, params.len())?;
+            if keeps && !asked.tells_columns() {
+                *prepared.returned.lock() = Some(KeptColumns::of(session, &seen));
+            }
             (plan, seen, change.assigned, lasts)
         }
     };
@@ -254,7 +267,7 @@ async fn run(
     }
     match asked.returning() {
         Some(items) => {
-            let is_whole = with.is_none() && asked.is_of_one_table() && asked.is_whole(prepared);
+            let is_whole = with.is_none() && asked.is_whole(prepared);
             let declared: Vec<u32> = prepared.params.iter().map(|param| param.oid).collect();
             let asked = returning::Returning {
                 items,

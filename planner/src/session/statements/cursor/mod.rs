@@ -55,47 +55,43 @@ pub(super) async fn declare(
     }
     let shown = match locks {
         // All at once: which of them are fetched is not known yet.
-        true => for_update::lock(session, prepared, source, params).await?.plan,
+        true => for_update::lock(session, prepared, source, params).await?.rows,
         false => None,
     };
     let binder = session.binder();
-    let is_shown = shown.is_some();
-    let plan = match shown {
-        Some((plan, _)) => plan,
-        None => query::bound_plan(&binder, source, &prepared.param_fields, params)?,
-    };
-    let columns = origins::told(&plan, describe_columns(session.columns(&plan)?.as_ref()));
+    let whole = query::bound_plan(&binder, source, &prepared.param_fields, params)?;
+    let columns = origins::told(&whole, describe_columns(session.columns(&whole)?.as_ref()));
     // The cursor outlives the statement, so the statement's cancel token must not be its.
     let mut own = session.run();
     own.cancel = Default::default();
     own.account = session.new_account(&own.cancel);
     let scroll = match declare.scroll {
         Some(true) => Scroll::Always,
-        None if !locks && !is_one_row(&plan) && goes_back(&plan) => Scroll::WhileSmall,
+        None if !locks && !is_one_row(&whole) && goes_back(&whole) => Scroll::WhileSmall,
         _ => Scroll::Never,
     };
     let memory = MemoryConsumer::new("cursor").register(own.task.memory_pool());
     let (mut tables, mut rows) = (binder.partitions_read(), 0_u64);
-    let known = each_table(&plan, &mut |table| {
+    let known = each_table(&whole, &mut |table| {
         // Of a partitioned one those partitions are read that the query names, or that are of what it names.
-        match &table.definition().partitioning {
-            Some(_) if is_shown => {
-                let all = leaves(&binder.snapshot, &Relation::Table(table.clone()));
-                tables.extend(all.iter().map(|own| own.oid));
-            }
-            Some(_) => {}
-            None => tables.push(table.oid()),
+        if table.definition().partitioning.is_none() {
+            tables.push(table.oid());
         }
         rows = rows.saturating_add(table.rows());
     });
     known.map_err(|error| from_datafusion(&error))?;
     // A query that is volatile may give, or do, something else where it is begun again.
-    let repeatable = rows <= CAREFULLY_ROWS_MAX && !is_volatile(&plan).map_err(|error| from_datafusion(&error))?;
-    let carefully = repeatable.then(|| Carefully {
-        run: own.clone(),
-        plan: plan.clone(),
-    });
-    let stream = run::start(&own, plan).await?;
+    let repeatable = rows <= CAREFULLY_ROWS_MAX && !is_volatile(&whole).map_err(|error| from_datafusion(&error))?;
+    let (stream, carefully) = match shown {
+        Some((_, batches)) => (futures::stream::iter(batches.into_iter().map(Ok)).boxed(), None),
+        None => {
+            let carefully = repeatable.then(|| Carefully {
+                run: own.clone(),
+                plan: whole.clone(),
+            });
+            (run::start(&own, whole).await?, carefully)
+        }
+    };
     let is_held = hold && session.block().is_none();
     session.cursors.insert(
         name,

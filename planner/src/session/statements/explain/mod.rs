@@ -58,7 +58,7 @@ pub(super) fn describe(
     Ok(Description {
         params,
         columns: Some(columns(&options::of(statement)?)),
-        plan: None,
+        ..Description::default()
     })
 }
 
