@@ -132,7 +132,12 @@ pub(crate) fn analyzed(state: &SessionState, mut plan: LogicalPlan) -> Result<Lo
 
 /// The plan analyzed and optimized.
 pub(crate) fn optimized(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
-    let (mut plan, kinds) = by_rules(state, analyzed(state, plan)?)?;
+    optimized_whole(state, analyzed(state, plan)?)
+}
+
+/// A statement's analyzed plan optimized.
+pub(crate) fn optimized_whole(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
+    let (mut plan, kinds) = by_rules(state, plan)?;
     if kinds.has(Kinds::SHARED_ROWS) {
         // Rows within rows: the outer ones first.
         for _ in 0..state.config_options().optimizer.max_passes {
@@ -218,7 +223,7 @@ fn by_rules(state: &SessionState, mut plan: LogicalPlan) -> Result<(LogicalPlan,
 }
 
 /// What tells plans apart. Of their columns it says nothing of which decide others.
-pub(super) fn hash(plan: &LogicalPlan) -> u64 {
+pub(crate) fn hash(plan: &LogicalPlan) -> u64 {
     FixedState::default().hash_one(plan)
 }
 

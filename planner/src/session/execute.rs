@@ -5,6 +5,7 @@ use crate::pg::error::{Result, SqlError, state};
 use crate::pg::errors::locate;
 use crate::pg::outcome::Outcome;
 use crate::pg::statement::{Kind, Utility};
+use crate::session::moment_words::mentions_now;
 use crate::session::statements;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast;
@@ -22,8 +23,7 @@ impl Session {
             return Err(SqlError::new(state::PROTOCOL_VIOLATION, message));
         }
         self.open_execution();
-        let text = prepared.statement.text.as_bytes();
-        self.mentions_now = text.windows(3).any(|word| word.eq_ignore_ascii_case(b"now"));
+        self.mentions_now = mentions_now(&prepared.statement.text);
         let result = self.execute_inner(prepared, &params).await;
         self.close_execution(prepared, result)
     }

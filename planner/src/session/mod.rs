@@ -12,6 +12,7 @@ mod execute;
 pub(crate) mod explain;
 mod listed;
 pub mod login;
+pub(crate) mod moment_words;
 mod notices;
 mod notify;
 mod own_pool;
@@ -52,7 +53,7 @@ use crate::session::engine::Engine;
 use crate::session::notify::Listening;
 use crate::session::plan_cache::Purpose;
 use crate::session::role_turns::RolePlace;
-use crate::session::run::Watch;
+use crate::session::run::{Analyzed, Watch};
 use crate::session::statements::CursorRows;
 use crate::session::statements::given_rows::GivenRows;
 use datafusion::execution::{SessionState, TaskContext};
@@ -162,6 +163,8 @@ pub struct Session {
     purpose: Mutex<Option<(u64, bool, Purpose)>>,
     /// What plans are run with under these wishes and conventions: making it takes longer than a short statement.
     running: Mutex<Option<Running>>,
+    /// What describing the statement has come to, until it runs.
+    analyzed: Mutex<Option<Arc<Analyzed>>>,
     /// What the statement must have been prepared for.
     expected: Option<texts::Expected>,
     /// The transaction block reads the newest snapshot already that its next statement may read.
@@ -242,6 +245,7 @@ impl Session {
             surroundings: Default::default(),
             purpose: Mutex::default(),
             running: Mutex::default(),
+            analyzed: Mutex::default(),
             expected: None,
             refreshed: false,
             reads: None,

@@ -76,6 +76,16 @@ pub(crate) struct ExecutionContext {
     pub role_limit: Option<RoleLimit>,
     /// Set where EXPLAIN ANALYZE wants to see the plans that run.
     pub watch: Option<Arc<Watch>>,
+    /// What describing the statement has come to.
+    pub analyzed: Option<Arc<Analyzed>>,
+}
+
+/// A plan that was analyzed, under a state, to know its columns: the statement's, if that has nothing to be filled in.
+pub(crate) struct Analyzed {
+    state: Arc<SessionState>,
+    /// Of what was analyzed.
+    hash: u64,
+    plan: LogicalPlan,
 }
 
 /// The first plan that a statement runs, and the time that making it took.
@@ -494,7 +504,12 @@ pub(crate) async fn physical(run: &ExecutionContext, plan: LogicalPlan) -> Resul
 
 async fn ready(run: &ExecutionContext, plan: LogicalPlan) -> DataFusionResult<Ready> {
     let noted = Noted::of(&run.state, &plan)?;
-    let plan = bounds::planning(|| passes::optimized(&run.state, plan))?;
+    let is_known = |known: &&Arc<Analyzed>| Arc::ptr_eq(&known.state, &run.state) && known.hash == passes::hash(&plan);
+    let known = run.analyzed.as_ref().filter(is_known).map(|known| known.plan.clone());
+    let plan = bounds::planning(|| {
+        let analyzed = known.map_or_else(|| passes::analyzed(&run.state, plan), Ok)?;
+        passes::optimized_whole(&run.state, analyzed)
+    })?;
     let rows = run.state.config().batch_size();
     let fitting = bounds::batch_rows(bounds::longest_constant(&plan)?, rows);
     let (state, task) = if fitting == rows {
@@ -512,13 +527,13 @@ async fn ready(run: &ExecutionContext, plan: LogicalPlan) -> DataFusionResult<Re
     Ok(Ready { plan, task })
 }
 
-/// The columns that a plan gives. Before analysis a UNION has the types of its first input, and a CASE those of its first
-/// result, whatever the others make of them.
+/// The columns that a plan gives, and the plan analyzed where that tells them. Before analysis a UNION has the types of its first
+/// input, and a CASE those of its first result, whatever the others make of them.
 pub(crate) fn columns(
-    state: &SessionState,
+    state: &Arc<SessionState>,
     statement: &planning::Statement,
     plan: &LogicalPlan,
-) -> Result<DFSchemaRef> {
+) -> Result<(DFSchemaRef, Option<Arc<Analyzed>>)> {
     let mixes = |expr: &Expr| match expr {
         Expr::Case(_) | Expr::ScalarFunction(_) | Expr::ScalarSubquery(_) => true,
         // An array keeps the dimensions that it has.
@@ -549,13 +564,23 @@ pub(crate) fn columns(
         Ok(found)
     });
     if !coerces.unwrap_or(false) {
-        return Ok(plan.schema().clone());
+        return Ok((plan.schema().clone(), None));
     }
     planning::under_here(statement, || {
         let analyzed = passes::analyzed(state, plan.clone());
         planning::check()?;
-        // What is wrong with the plan is told when it runs.
-        Ok(analyzed.map_or_else(|_| plan.schema().clone(), |analyzed| analyzed.schema().clone()))
+        Ok(match analyzed {
+            Ok(analyzed) => {
+                let known = Analyzed {
+                    state: state.clone(),
+                    hash: passes::hash(plan),
+                    plan: analyzed,
+                };
+                (known.plan.schema().clone(), Some(Arc::new(known)))
+            }
+            // What is wrong with the plan is told when it runs.
+            Err(_) => (plan.schema().clone(), None),
+        })
     })
 }
 

@@ -71,6 +71,8 @@ impl Session {
 
     /// What is to be committed at a statement's end.
     fn changed_by_statement(&mut self, ok: bool) -> Result<Option<Transaction>> {
+        // An idle session holds no versions of tables.
+        *self.analyzed.lock() = None;
         if !ok && self.block.is_none() {
             self.listening.pending.take();
         }
@@ -172,6 +174,7 @@ impl Session {
             standing: self.standing.clone(),
             role_limit: RoleLimit::of(&self.role_place, self.settings.limits().concurrency),
             watch: self.watch.clone(),
+            analyzed: self.analyzed.lock().take(),
         }
     }
 
@@ -257,7 +260,9 @@ impl Session {
 
     /// The columns that a plan gives.
     pub(crate) fn columns(&self, plan: &LogicalPlan) -> Result<DFSchemaRef> {
-        run::columns(&self.engine.services.state, &self.planning(), plan)
+        let (columns, analyzed) = run::columns(&self.run().state, &self.planning(), plan)?;
+        *self.analyzed.lock() = analyzed;
+        Ok(columns)
     }
 
     /// What functions of a statement know.

@@ -325,7 +325,7 @@ pub(super) async fn prepared() -> Result<()> {
             "UPDATE $t t SET v = u.v || 'q' FROM (SELECT k, v FROM small WHERE k < $2 ORDER BY k DESC LIMIT $1 + 2 FOR UPDATE) u WHERE t.k = u.k RETURNING t.k, u.v, t.*",
             "WITH n AS (SELECT k, g, v FROM $t WHERE k > $2 ORDER BY g, k LIMIT 3 FOR UPDATE SKIP LOCKED) UPDATE $t SET g = n.g + $1, v = n.v FROM n WHERE $t.k = n.k RETURNING n.*",
             "UPDATE $t SET g = g + 1 WHERE k IN (SELECT k FROM $t WHERE k > $2 ORDER BY k LIMIT 3 OFFSET 1 FOR UPDATE SKIP LOCKED) RETURNING k, g",
-            "DELETE FROM $t WHERE k = (SELECT max(k) FROM small WHERE k = (SELECT k FROM $t WHERE k > $2 AND g <> $1 LIMIT 1 FOR SHARE))",
+            "DELETE FROM $t WHERE k = (SELECT max(k) FROM small WHERE k = (SELECT k FROM $t WHERE k > $2 AND g <> $1 ORDER BY k LIMIT 1 FOR SHARE))",
             "SELECT k, v, g + $1 FROM $t WHERE k > $2 ORDER BY 1 DESC LIMIT 4 OFFSET 2 FOR UPDATE SKIP LOCKED",
             "MERGE INTO $t t USING small s ON t.k = s.k + $1 AND s.k = $2 WHEN MATCHED THEN UPDATE SET g = s.g + $2, d = CURRENT_DATE",
             "MERGE INTO $t t USING (SELECT $2 AS k, $1 AS g) s ON t.k = s.k WHEN MATCHED AND t.g = $1 THEN DO NOTHING WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT VALUES (s.k, s.g, 'm')",

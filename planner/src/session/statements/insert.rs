@@ -25,6 +25,7 @@ use crate::pg::parse::parse_expression;
 use crate::pg::rewrite::{cast_to_float, cast_to_numeric, is_number, rewrite};
 use crate::pg::types::pg_type;
 use crate::pg::walk::null;
+use crate::session::moment_words::names_a_moment;
 use crate::session::run;
 use crate::session::{Prepared, Session};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
@@ -899,7 +900,7 @@ async fn input(
 /// Whether the defaults of a table's columns are as good tomorrow: one may name a day as a text does.
 pub(super) fn have_fixed_defaults(definition: &TableDefinition) -> bool {
     let mut defaults = definition.columns.iter().filter_map(|column| column.default.as_deref());
-    !defaults.any(query::names_a_moment)
+    !defaults.any(names_a_moment)
 }
 
 fn on_conflict(insert: &Insert) -> Result<Option<&OnConflict>> {

@@ -10,6 +10,7 @@ use crate::pg::functions::held::with_values;
 use crate::pg::outcome::{BatchStream, ColumnDesc, Outcome, RowsTag};
 use crate::pg::rewrite::rewrite;
 use crate::pg::types::describe as describe_columns;
+use crate::session::moment_words::names_a_moment;
 use crate::session::plan_cache::{Basis, Found, Keeper, PlanCacheMode};
 use crate::session::run::{self, ExecutionContext, Source};
 use crate::session::{Prepared, Session};
@@ -288,49 +289,5 @@ pub(super) fn rows(columns: Vec<ColumnDesc>, stream: BatchStream) -> Outcome {
         columns,
         stream,
         tag: RowsTag::Counted("SELECT"),
-    }
-}
-
-/// Whether a text may hold a date such as 'today', which is another one tomorrow.
-pub(super) fn names_a_moment(sql: &str) -> bool {
-    let sql = sql.to_lowercase();
-    let named = |text: &str| {
-        let words = ["now", "today", "tomorrow", "yesterday"];
-        words.iter().any(|word| text.contains(word))
-    };
-    // Calls are told apart where it is sure what is a string.
-    let sure = !["--", "/*", "\\", "$$"].iter().any(|begin| sql.contains(begin));
-    let named_outside = |text: &str| named(&text.replace("now()", ""));
-    match sure {
-        true => sql.split('\'').enumerate().any(|(at, part)| match at % 2 {
-            0 => named_outside(part),
-            _ => named(part),
-        }),
-        false => named(&sql),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::names_a_moment;
-
-    #[test]
-    fn moments_are_told_from_calls() {
-        for sql in [
-            "SELECT 'today'::date",
-            "SELECT timestamp 'Now'",
-            "SELECT now(), 'now()'::timestamp",
-            "SELECT 1 /* ' */, 'now()'",
-            "SELECT today",
-        ] {
-            assert!(names_a_moment(sql), "{sql}");
-        }
-        for sql in [
-            "SELECT NOW()",
-            "INSERT INTO t VALUES ('it''s', now())",
-            "SELECT current_date",
-        ] {
-            assert!(!names_a_moment(sql), "{sql}");
-        }
     }
 }

@@ -316,7 +316,7 @@ pub(super) fn describe(
         columns = columns.with_addresses();
     }
     let (plan, params) = plan(binder, &columns, items, Vec::new(), types)?;
-    let columns = run::columns(&binder.services.state, &binder.facts.planning, &plan)?;
+    let (columns, _) = run::columns(&binder.services.state, &binder.facts.planning, &plan)?;
     Ok((describe_columns(columns.as_ref()), params))
 }
 

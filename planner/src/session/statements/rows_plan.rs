@@ -6,6 +6,7 @@ use crate::catalog::bind::Binder;
 use crate::optimizer::few::{self, Given};
 use crate::pg::error::Result;
 use crate::pg::errors::from_datafusion;
+use crate::session::moment_words::names_a_moment;
 use crate::session::plan_cache::Purpose;
 use crate::session::run;
 use crate::session::{Prepared, Session};
@@ -97,7 +98,7 @@ pub(super) async fn keep(
     (plan, params): (&LogicalPlan, usize),
 ) -> Result<()> {
     // One that names a day, such as 'today', does not last.
-    if !prepared.slot.was_repeated() || query::names_a_moment(prepared.sql()) {
+    if !prepared.slot.was_repeated() || names_a_moment(prepared.sql()) {
         return Ok(());
     }
     let (plan, lasts) = moments::opened(binder, plan.clone(), params)?;

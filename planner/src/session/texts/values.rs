@@ -5,6 +5,7 @@ use crate::pg::outcome::PgType;
 use crate::pg::settings::Settings;
 use crate::pg::types::array_oid;
 use crate::session::Prepared;
+use crate::session::moment_words::MOMENTS;
 use datafusion::arrow::array::ListArray;
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::datatypes::DataType;
@@ -113,9 +114,6 @@ const ITEMS: [u32; 7] = [21, 23, 20, 25, 1043, 1082, 2950];
 fn item_of(list: PgType) -> Option<u32> {
     ITEMS.into_iter().find(|item| array_oid(*item) == list.oid)
 }
-
-/// Words in a text by which a time follows from when it is read.
-const MOMENTS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
 
 /// Whether a string of a statement is read as a value of the type, and as nothing else.
 fn is_read(of: SqlType) -> bool {
