@@ -439,7 +439,13 @@ impl Visitor for Reserved {
 }
 
 /// `WITH ... INSERT` is an INSERT whose source has the WITH.
-pub(crate) fn unnested(statement: ast::Statement) -> ast::Statement {
+pub(crate) fn unnested(mut statement: ast::Statement) -> ast::Statement {
+    if let ast::Statement::Prepare { statement: inner, .. } | ast::Statement::Explain { statement: inner, .. } =
+        &mut statement
+    {
+        **inner = unnested((**inner).clone());
+        return statement;
+    }
     let ast::Statement::Query(mut query) = statement else {
         return statement;
     };

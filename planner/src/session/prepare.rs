@@ -5,11 +5,14 @@ use crate::pg::error::{Result, SqlError};
 use crate::pg::errors::locate;
 use crate::pg::functions::session::now_us;
 use crate::pg::outcome::{ColumnDesc, PgType};
+use crate::pg::planning;
 use crate::pg::statement::{Kind, Statement};
 use crate::session::plan_cache::Slot;
-use crate::session::statements::{self, Description, KeptColumns, RowsPlace, locked_first};
+use crate::session::run;
+use crate::session::statements::{self, Description, KeptColumns, RowsPlace, stages};
 use crate::session::tracked::Place;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::DFSchemaRef;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
 use parking_lot::Mutex;
@@ -47,8 +50,8 @@ pub struct Prepared {
     /// Of ON CONFLICT DO UPDATE.
     pub(crate) pairs_plan: RowsPlace,
     pub(crate) returning_plan: RowsPlace,
-    /// Of a statement with queries within it that lock rows.
-    pub(crate) locked_first: locked_first::Place,
+    /// Where parts of it run before the rest.
+    pub(crate) stages: stages::Place,
 }
 
 impl Prepared {
@@ -75,7 +78,7 @@ impl Prepared {
             returned: Mutex::default(),
             pairs_plan: Mutex::default(),
             returning_plan: Mutex::default(),
-            locked_first: Mutex::default(),
+            stages: Mutex::default(),
         }
     }
 
@@ -162,6 +165,18 @@ impl Prepared {
 }
 
 impl Session {
+    /// What ends the planning of the statement that runs.
+    pub(super) fn planning(&self) -> planning::Statement {
+        planning::Statement::new(self.cancel().clone(), self.began, &self.settings)
+    }
+
+    /// The columns that a plan gives.
+    pub(crate) fn columns(&self, plan: &LogicalPlan) -> Result<DFSchemaRef> {
+        let (columns, analyzed) = run::columns(&self.run().state, &self.planning(), plan)?;
+        *self.analyzed.lock() = analyzed;
+        Ok(columns)
+    }
+
     /// Prepares a statement. `param_types` are the oids that the client declares, 0 where it leaves the choice.
     pub async fn prepare(&mut self, statement: Statement, param_types: &[u32]) -> Result<Prepared> {
         let failed = self.block().is_some_and(|block| block.failed);

@@ -7,12 +7,9 @@ use crate::pg::error::{Result, SqlError, state};
 use crate::pg::functions::exported::Exporter;
 use crate::pg::functions::session::Facts;
 use crate::pg::identity::Acting;
-use crate::pg::planning;
 use crate::session::plan_cache::Purpose;
 use crate::session::role_turns::RoleLimit;
-use crate::session::run::{self, ExecutionContext};
-use datafusion::common::DFSchemaRef;
-use datafusion::logical_expr::LogicalPlan;
+use crate::session::run::ExecutionContext;
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 use tenon_storage::{DatabaseState, Transaction, privilege};
@@ -231,6 +228,11 @@ impl Session {
         path
     }
 
+    /// The state that the statement reads: its transaction's, or after the changes of a WITH that before them.
+    pub(crate) fn read_state(&self) -> Arc<DatabaseState> {
+        self.surroundings.snapshot.clone().unwrap_or_else(|| self.state())
+    }
+
     /// What names mean in the current snapshot.
     pub(crate) fn binder(&self) -> Binder {
         self.binder_over(self.surroundings.snapshot.clone())
@@ -251,18 +253,6 @@ impl Session {
         let used = !binder.relations.is_empty();
         binder.facts.used.fetch_or(used, std::sync::atomic::Ordering::Relaxed);
         binder
-    }
-
-    /// What ends the planning of the statement that runs.
-    fn planning(&self) -> planning::Statement {
-        planning::Statement::new(self.cancel().clone(), self.began, &self.settings)
-    }
-
-    /// The columns that a plan gives.
-    pub(crate) fn columns(&self, plan: &LogicalPlan) -> Result<DFSchemaRef> {
-        let (columns, analyzed) = run::columns(&self.run().state, &self.planning(), plan)?;
-        *self.analyzed.lock() = analyzed;
-        Ok(columns)
     }
 
     /// What functions of a statement know.

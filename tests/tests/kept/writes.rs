@@ -330,6 +330,12 @@ pub(super) async fn prepared() -> Result<()> {
             "MERGE INTO $t t USING small s ON t.k = s.k + $1 AND s.k = $2 WHEN MATCHED THEN UPDATE SET g = s.g + $2, d = CURRENT_DATE",
             "MERGE INTO $t t USING (SELECT $2 AS k, $1 AS g) s ON t.k = s.k WHEN MATCHED AND t.g = $1 THEN DO NOTHING WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT VALUES (s.k, s.g, 'm')",
             "DELETE FROM $t USING unnest(ARRAY[$1, $2, 7], ARRAY[$2, NULL]) AS u(k, g) WHERE $t.k = u.k AND $t.k > 5 RETURNING u.*, $t.v",
+            "WITH n AS (INSERT INTO $t (k, g) VALUES ($2 + 9500, $1) ON CONFLICT DO NOTHING RETURNING k, g) SELECT k, g FROM n UNION ALL SELECT k, g FROM $t WHERE k = $2",
+            "WITH d AS (DELETE FROM $t WHERE k = $2 RETURNING *), u AS (UPDATE small AS s SET g = s.g + $1 FROM d WHERE s.k = d.k RETURNING s.k, d.g AS old) INSERT INTO $t (k, g, v) SELECT k + 9600, old, 'w' FROM u ON CONFLICT DO NOTHING",
+            "WITH u AS (UPDATE $t SET g = g + $1 WHERE k BETWEEN $2 AND $2 + 2 RETURNING k, g), w AS (SELECT max(g) AS most FROM $t) SELECT t.k, t.g, n.g, w.most FROM w, $t t JOIN u AS n ON n.k = t.k",
+            "WITH u AS (UPDATE $t SET g = $1 WHERE k = $2) DELETE FROM small WHERE k = $2 AND EXISTS (SELECT 1 FROM $t t WHERE t.g = $1) RETURNING k, v",
+            "WITH u(a, b) AS (UPDATE $t SET g = $1 WHERE k = $2 RETURNING k, v) SELECT a, b || $1 FROM u",
+            "INSERT INTO $t (k, g) VALUES ($2, $1) ON CONFLICT (k) DO UPDATE SET g = excluded.g RETURNING (xmax = 0) AS new, k",
             "SELECT k, g FROM $t WHERE k = $2 AND g > $1 FOR UPDATE",
             "SELECT k, v FROM $t WHERE k BETWEEN $1 AND $2 FOR SHARE",
         ] {

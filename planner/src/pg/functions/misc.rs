@@ -1,8 +1,9 @@
 //! Small functions of PostgreSQL's that DataFusion lacks.
 
+use super::session::now_us;
 use super::simple::{TypeOf, function};
-use datafusion::arrow::array::{Array, ArrayRef, FixedSizeBinaryArray, Int32Array};
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::array::{Array, ArrayRef, FixedSizeBinaryArray, Int32Array, TimestampMicrosecondArray};
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::logical_expr::{ScalarUDF, Signature, Volatility};
 use std::sync::Arc;
 
@@ -45,6 +46,15 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
             |_, rows| {
                 let ids: Vec<[u8; 16]> = (0..rows).map(|_| *uuid::Uuid::new_v4().as_bytes()).collect();
                 Ok(Arc::new(FixedSizeBinaryArray::try_from_iter(ids.into_iter())?))
+            },
+        ),
+        function(
+            "clock_timestamp",
+            Signature::nullary(Volatility::Volatile),
+            DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+            |_, rows| {
+                let times = TimestampMicrosecondArray::from_iter_values((0..rows).map(|_| now_us()));
+                Ok(Arc::new(times.with_timezone("UTC")))
             },
         ),
     ]

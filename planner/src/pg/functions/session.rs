@@ -172,9 +172,7 @@ impl Facts {
             return Some(ConstantFunction::udf(name, moment));
         }
         let text = |value: &str| Some(ScalarValue::Utf8View(Some(value.into())));
-        let time = |us: i64| Some(ScalarValue::TimestampMicrosecond(Some(us), Some("UTC".into())));
         let value = match name {
-            "clock_timestamp" => time(now_us()),
             "timeofday" => {
                 let local = self.settings.conventions(None).zone.at(now_us());
                 let clock = now_us() + i64::from(local.east_s) * 1_000_000;

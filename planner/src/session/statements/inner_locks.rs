@@ -4,11 +4,11 @@
 //! and what it gave stands in its place; the others are run where they stand, over the snapshot in which their rows were locked.
 //! Where a query locks what it reads of views, partitions and queries in its FROM, these are queries that lock.
 //!
-//! Where that can be, parameters of the statement stand for what was run at once: then all of them keep their plans (`locked_first`).
+//! Where that can be, parameters of the statement stand for what was run at once: then all of them keep their plans (`stages`).
 
 mod handed_on;
 
-use super::locked_first::LockedFirst;
+use super::stages::{self, Stages, Stands};
 use super::{describe_tree, for_update, run_locked, run_tree, with};
 use crate::catalog::bind::{Binder, fold};
 use crate::pg::error::{Result, SqlError, state};
@@ -25,25 +25,11 @@ use datafusion::sql::sqlparser::ast::{
 };
 use futures::TryStreamExt;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 /// A query within the statement that locks rows, with the queries of WITH around it that it may name.
-pub(super) struct Inner {
-    pub stands: Stands,
-    pub query: Box<Query>,
-}
-
-/// What stands in a query's place.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Stands {
-    /// The query itself, without its locks.
-    Itself,
-    /// A relation of this name, with its rows.
-    Rows(String),
-    /// A parameter: its only row's value.
-    Value,
-    /// A parameter: an array of its rows' values.
-    Values,
+struct Inner {
+    stands: Stands,
+    query: Box<Query>,
 }
 
 /// Runs a statement with queries that lock rows within it; None for any other.
@@ -63,11 +49,8 @@ pub(super) async fn run(
         _ => return Ok(None),
     };
     let is_whole = prepared.tree().is_some_and(|own| std::ptr::eq(own, tree)) && !session.surroundings.are_some();
-    if is_whole {
-        let known = prepared.locked_first.lock().clone();
-        if let Some(known) = known.filter(|known| known.is_right(session)) {
-            return known.run(session, params).await.map(Some);
-        }
+    if is_whole && let Some(known) = stages::known(session, prepared) {
+        return run_stages(session, &known, params).await.map(Some);
     }
     let binder = session.binder();
     let find = |params: Option<usize>| {
@@ -88,12 +71,14 @@ pub(super) async fn run(
     if found.is_empty() {
         return Ok(None);
     }
-    if is_whole && let Some(made) = LockedFirst::of(session, prepared, &rest, &found) {
-        let made = Arc::new(made);
-        *prepared.locked_first.lock() = Some(made.clone());
-        // Made for another statement than what runs now.
-        prepared.plan.lock().take();
-        return made.run(session, params).await.map(Some);
+    if is_whole {
+        let parts = found.into_iter();
+        let parts = parts
+            .map(|inner| (inner.stands, Statement::Query(inner.query)))
+            .collect();
+        if let Some(made) = Stages::keep(session, prepared, parts, rest) {
+            return run_stages(session, &made, params).await.map(Some);
+        }
     }
     let (rest, found) = find(None)?;
     let outer = session.surroundings.clone();
@@ -147,10 +132,34 @@ async fn lock_all(session: &mut Session, prepared: &Prepared, found: &[Inner], p
     }
 }
 
-pub(super) async fn rows_of(outcome: Outcome) -> Result<(Vec<ColumnDesc>, Vec<RecordBatch>)> {
+async fn rows_of(outcome: Outcome) -> Result<(Vec<ColumnDesc>, Vec<RecordBatch>)> {
     match outcome {
         Outcome::Rows { columns, stream, .. } => Ok((columns, stream.try_collect().await?)),
         _ => Err(SqlError::internal("a query gives no rows")),
+    }
+}
+
+/// The same with plans that are kept.
+async fn run_stages(session: &mut Session, stages: &Stages, params: &[ScalarValue]) -> Result<Outcome> {
+    let mut values = params.to_vec();
+    let mut first = true;
+    loop {
+        let mut moved = false;
+        for (at, (stands, own)) in stages.parts.iter().enumerate() {
+            match (stands, own.query()) {
+                (Stands::Itself, Some(query)) => {
+                    let given = values[..own.param_fields.len()].to_vec();
+                    moved |= for_update::lock(session, own, query, &given).await?.moved;
+                }
+                _ if first => stages.run_part(session, at, &mut values).await?,
+                _ => {}
+            }
+        }
+        // Over a newer snapshot, those before may find other rows.
+        if !moved {
+            return stages.run_rest(session, &values).await;
+        }
+        first = false;
     }
 }
 

@@ -865,7 +865,7 @@ async fn input(
     let described = prepared.plan.lock().take();
     let described = described.filter(|_| prepared.rights == session.plan_rights());
     let keeps = resolved.view.is_none() && prepared.is_insert(insert);
-    if keeps && let Some(kept) = query::found(session, prepared, params) {
+    if keeps && let Some(kept) = query::found_in(session, prepared, params, &binder.snapshot) {
         return StatementInput::of_kept(session, prepared, &kept, params);
     }
     let given = (&prepared.param_fields[..], params);
@@ -894,7 +894,7 @@ async fn input(
         (_, None) => moments::opened(binder, default_row(binder, &resolved.table)?, params.len())?,
     };
     let reusable = (keeps && reusable && have_fixed_defaults(resolved.table.definition())).then_some(Reads::Only);
-    query::source(session, prepared, plan, reusable, params).map(StatementInput::Source)
+    query::source_in(session, prepared, plan, reusable, params, &binder.snapshot).map(StatementInput::Source)
 }
 
 /// Whether the defaults of a table's columns are as good tomorrow: one may name a day as a text does.

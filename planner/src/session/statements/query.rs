@@ -21,6 +21,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 use std::sync::Arc;
+use tenon_storage::DatabaseState;
 
 pub(super) fn describe(session: &mut Session, query: &ast::Query, types: &[u32]) -> Result<Description> {
     let binder = session.binder();
@@ -130,12 +131,22 @@ fn kept(session: &Session, prepared: &Prepared, params: &[ScalarValue]) -> Optio
 
 /// The plan that is kept for a statement.
 pub(crate) fn found(session: &Session, prepared: &Prepared, params: &[ScalarValue]) -> Option<Found> {
-    // Within WITH the statement reads the data before its changes. What a plan reads is noted as it is made.
-    if session.surroundings.are_some() || session.notes_reads() {
+    found_in(session, prepared, params, &session.read_state())
+}
+
+/// The same for one that reads a state.
+pub(super) fn found_in(
+    session: &Session,
+    prepared: &Prepared,
+    params: &[ScalarValue],
+    state: &Arc<DatabaseState>,
+) -> Option<Found> {
+    // Rows of the statement's own are in a plan. What a plan reads is noted as it is made.
+    if session.surroundings.have_relations() || session.notes_reads() {
         return None;
     }
     let mode = PlanCacheMode::of(&session.settings);
-    let found = prepared.slot.find(&session.purpose(), params, mode, &session.state())?;
+    let found = prepared.slot.find(&session.purpose(), params, mode, state)?;
     // Where one cannot be had, the plan that is made anew says why.
     let moments = moments_of(session, found.moments()).ok()?;
     Some(found.at(params, moments))
@@ -169,12 +180,12 @@ fn made(
     query: &ast::Query,
     params: &[ScalarValue],
 ) -> Result<(Vec<ColumnDesc>, Source)> {
-    let state = session.state();
+    let state = session.read_state();
     let cached = prepared
         .plan
         .lock()
         .take()
-        .filter(|(snapshot, _)| Arc::ptr_eq(snapshot, &state) && !session.surroundings.are_some())
+        .filter(|(snapshot, _)| Arc::ptr_eq(snapshot, &state) && !session.surroundings.have_relations())
         .filter(|_| prepared.rights == session.plan_rights());
     let described = |plan: &LogicalPlan| {
         as_promised(
@@ -197,7 +208,7 @@ fn made(
             (plan, columns, reusable)
         }
     };
-    let source = source(session, prepared, plan, reusable.then_some(Reads::Only), params)?;
+    let source = source_in(session, prepared, plan, reusable.then_some(Reads::Only), params, &state)?;
     Ok((columns, source))
 }
 
@@ -217,10 +228,22 @@ pub(super) fn source(
     reusable: Option<Reads>,
     params: &[ScalarValue],
 ) -> Result<Source> {
-    let (state, mode) = (session.state(), PlanCacheMode::of(&session.settings));
+    source_in(session, prepared, plan, reusable, params, &session.read_state())
+}
+
+/// The same for one that reads a state.
+pub(super) fn source_in(
+    session: &Session,
+    prepared: &Prepared,
+    plan: LogicalPlan,
+    reusable: Option<Reads>,
+    params: &[ScalarValue],
+    state: &Arc<DatabaseState>,
+) -> Result<Source> {
+    let mode = PlanCacheMode::of(&session.settings);
     unique::let_search(session, &plan)?;
-    let reusable =
-        reusable.filter(|_| !session.surroundings.are_some() && !session.notes_reads() && prepared.slot.is_repeated());
+    let reusable = reusable
+        .filter(|_| !session.surroundings.have_relations() && !session.notes_reads() && prepared.slot.is_repeated());
     let reusable = reusable.filter(|_| !prepared.slot.spills() && !names_a_moment(prepared.sql()));
     let moments = moments::named(&plan, params.len())?;
     let values = [params, &moments_of(session, &moments)?].concat();
@@ -229,10 +252,10 @@ pub(super) fn source(
             moments,
             slot: prepared.slot.clone(),
             purpose: session.purpose(),
-            basis: Basis::of(&plan, &state)?,
-            state: Arc::downgrade(&state),
+            basis: Basis::of(&plan, state)?,
+            state: Arc::downgrade(state),
             analyzed: tenon_storage::analyze_count(),
-            versions: reads == Reads::Only && Arc::ptr_eq(&state, &session.engine.database().snapshot()),
+            versions: reads == Reads::Only && Arc::ptr_eq(state, &session.engine.database().snapshot()),
         })
     });
     let generic = !values.is_empty() && prepared.slot.wants_generic(mode);

@@ -361,10 +361,10 @@ pub(super) async fn rows(
         return of_columns(columns, &plain, rows, tag);
     }
     // Rows of tables, as they are.
-    let own = columns.view.is_none() && columns.xmax != Xmax::Hidden && !columns.have_hidden();
+    let own = columns.view.is_none();
     let keeps = asked
         .prepared
-        .filter(|_| own && !session.surroundings.are_some() && session.watch.is_none());
+        .filter(|_| own && !session.surroundings.have_relations() && session.watch.is_none());
     if let (Some(prepared), [given]) = (keeps, &rows[..])
         && let Some(described) = &prepared.columns
     {

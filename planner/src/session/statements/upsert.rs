@@ -196,7 +196,7 @@ impl Upsert<'_> {
                 }
                 let asked = returning::Returning {
                     items,
-                    prepared: None,
+                    prepared,
                     before: &binder.snapshot,
                     declared: types,
                     params,

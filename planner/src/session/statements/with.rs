@@ -1,6 +1,7 @@
 //! WITH over statements that change data: each runs once, in order, and what it returns is a relation of the statement
 //! around it. That one reads the data as they were before.
 
+use super::stages::{self, Stages, Stands};
 use super::{Description, describe_tree, parameters, run_tree};
 use crate::catalog::bind::{fold, recursion, refers_to, undefined};
 use crate::pg::error::{Result, SqlError};
@@ -35,7 +36,12 @@ pub(crate) struct Surroundings {
 impl Surroundings {
     /// Whether there is a WITH that changes data.
     pub(crate) fn are_some(&self) -> bool {
-        self.snapshot.is_some() || self.source.is_some() || !self.relations.is_empty()
+        self.snapshot.is_some() || self.source.is_some() || self.have_relations()
+    }
+
+    /// Whether the statement may name rows that are its own.
+    pub(crate) fn have_relations(&self) -> bool {
+        !self.relations.is_empty()
     }
 }
 
@@ -137,17 +143,21 @@ fn named(change: &Cte, before: &[Cte]) -> Vec<Cte> {
     named
 }
 
-/// Whether a change that returns nothing is named as if it did.
-fn is_read(rest: &Statement, found: &[Cte], cte: &Cte) -> bool {
-    let returns = match cte.query.body.as_ref() {
+/// Whether a change gives rows.
+fn returns(cte: &Cte) -> bool {
+    match cte.query.body.as_ref() {
         SetExpr::Insert(Statement::Insert(insert)) => insert.returning.is_some(),
         SetExpr::Update(Statement::Update(update)) => update.returning.is_some(),
         SetExpr::Delete(Statement::Delete(delete)) => delete.returning.is_some(),
         _ => true,
-    };
+    }
+}
+
+/// Whether a change that returns nothing is named as if it did.
+fn is_read(rest: &Statement, found: &[Cte], cte: &Cte) -> bool {
     let name = fold(&cte.alias.name);
     let mut others = found.iter().filter(|other| !std::ptr::eq(*other, cte));
-    !returns && (refers_to(rest, &name) || others.any(|other| refers_to(&other.query, &name)))
+    !returns(cte) && (refers_to(rest, &name) || others.any(|other| refers_to(&other.query, &name)))
 }
 
 /// The statement that a query of WITH is.
@@ -208,10 +218,32 @@ pub(super) async fn run(
     tree: &Statement,
     params: &[ScalarValue],
 ) -> Result<Option<Outcome>> {
+    let is_whole = prepared.tree().is_some_and(|own| std::ptr::eq(own, tree))
+        && !session.surroundings.are_some()
+        && !prepared.statement.may_lock;
+    let known = is_whole.then(|| stages::known(session, prepared)).flatten();
+    if let Some(known) = known {
+        return run_stages(session, &known, params).await.map(Some);
+    }
     let Some(parted) = parted(tree) else {
         return Ok(None);
     };
     let (rest, found) = parted?;
+    if is_whole {
+        let part = |cte: &Cte| {
+            let stands = match returns(cte) {
+                true => Stands::Rows(fold(&cte.alias.name)),
+                false => Stands::Nothing,
+            };
+            (stands, statement(cte))
+        };
+        // Other names of columns are its relation's.
+        let plain = found.iter().all(|cte| cte.alias.columns.is_empty());
+        let parts = plain.then(|| found.iter().map(part).collect());
+        if let Some(made) = parts.and_then(|parts| Stages::keep(session, prepared, parts, rest.clone())) {
+            return run_stages(session, &made, params).await.map(Some);
+        }
+    }
     let before = session.state();
     let outer = std::mem::take(&mut session.surroundings);
     // What stands for queries within the statement stays.
@@ -219,6 +251,43 @@ pub(super) async fn run(
     let result = within(session, prepared, &rest, &found, before, params).await;
     session.surroundings = outer;
     result.map(Some)
+}
+
+/// The same with plans that are kept.
+async fn run_stages(session: &mut Session, stages: &Stages, params: &[ScalarValue]) -> Result<Outcome> {
+    let before = session.state();
+    session.surroundings.source = Some(before.clone());
+    let result = stages_within(session, stages, before, params).await;
+    session.surroundings = Surroundings::default();
+    result
+}
+
+async fn stages_within(
+    session: &mut Session,
+    stages: &Stages,
+    before: Arc<DatabaseState>,
+    params: &[ScalarValue],
+) -> Result<Outcome> {
+    let mut values = params.to_vec();
+    for at in 0..stages.parts.len() {
+        stages.run_part(session, at, &mut values).await?;
+    }
+    let reads = stages.rest_reads();
+    session.surroundings.snapshot = reads.then_some(before);
+    let outcome = stages.run_rest(session, &values).await?;
+    told(session, outcome, reads).await
+}
+
+/// The outcome of what comes after the changes: where a query fails, so do these.
+async fn told(session: &Session, outcome: Outcome, reads: bool) -> Result<Outcome> {
+    match outcome {
+        Outcome::Rows { columns, stream, tag } if reads => Ok(Outcome::Rows {
+            columns,
+            stream: plans::whole(&session.run(), stream).await?,
+            tag,
+        }),
+        outcome => Ok(outcome),
+    }
 }
 
 async fn within(
@@ -241,15 +310,7 @@ async fn within(
     let reads = matches!(rest, Statement::Query(query) if !matches!(query.body.as_ref(), SetExpr::Update(_) | SetExpr::Delete(_)));
     session.surroundings.snapshot = reads.then_some(before);
     let outcome = Box::pin(run_tree(session, prepared, rest, params)).await?;
-    match outcome {
-        // Where the query fails, so do the changes before it.
-        Outcome::Rows { columns, stream, tag } if reads => Ok(Outcome::Rows {
-            columns,
-            stream: plans::whole(&session.run(), stream).await?,
-            tag,
-        }),
-        outcome => Ok(outcome),
-    }
+    told(session, outcome, reads).await
 }
 
 /// What preparing such a statement finds out: the relations are there, without rows.
