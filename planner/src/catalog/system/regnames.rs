@@ -171,13 +171,16 @@ impl RegType {
     }
 
     /// What a cast says of a name that is not there.
-    pub(super) fn undefined(self, name: &str) -> SqlError {
-        let (state, what) = match self {
-            Self::Class => (state::UNDEFINED_TABLE, "relation"),
-            Self::Type => (state::UNDEFINED_OBJECT, "type"),
-            Self::Proc | Self::Procedure => (state::UNDEFINED_FUNCTION, "function"),
-            Self::Namespace => (state::INVALID_SCHEMA_NAME, "schema"),
-            Self::Role => (state::UNDEFINED_OBJECT, "role"),
+    pub(super) fn undefined(self, binder: &Binder, name: &str) -> SqlError {
+        let (state, what, name) = match self {
+            Self::Class => match binder.names().textual(name) {
+                Err(error) => return error,
+                Ok(found) => (state::UNDEFINED_TABLE, "relation", found.name().to_string()),
+            },
+            Self::Type => (state::UNDEFINED_OBJECT, "type", name.to_string()),
+            Self::Proc | Self::Procedure => (state::UNDEFINED_FUNCTION, "function", name.to_string()),
+            Self::Namespace => (state::INVALID_SCHEMA_NAME, "schema", folded(name)),
+            Self::Role => (state::UNDEFINED_OBJECT, "role", folded(name)),
         };
         SqlError::new(state, format!("{what} \"{name}\" does not exist"))
     }
@@ -215,6 +218,7 @@ pub(super) fn relation(binder: &Binder, name: &str) -> Option<u32> {
     let (schema, name) = match parts.as_slice() {
         [name] => (None, name),
         [schema, name] => (Some(schema.as_str()), name),
+        [database, schema, name] if database == binder.names().database => (Some(schema.as_str()), name),
         _ => return None,
     };
     if schema.is_none_or(|schema| schema == PG_CATALOG)
