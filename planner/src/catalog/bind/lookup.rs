@@ -63,7 +63,7 @@ impl<'a> Names<'a> {
     }
 
     /// `pg_temp` is the session's own schema.
-    fn temporary<'n>(&self, schema: Option<&'n str>) -> Option<&'n str>
+    pub(crate) fn temporary<'n>(&self, schema: Option<&'n str>) -> Option<&'n str>
     where
         'a: 'n,
     {
