@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs what the tests need and the machine lacks: Debian packages (psql, pgbench, PostgreSQL 15 as an oracle and for its
-# postgres_fdw, PgBouncer, sqlsmith, Java and pgjdbc, ODBC) through apt-get, PostgreSQL's regression suite from its source
-# package into .deps/regress, Python drivers, Django, DuckDB, NVRTC and, where there is none, Node.js from PyPI into
-# .deps/venv, and node's drivers and drizzle-kit from npm into .deps/node. Does nothing, quickly, when all is there already.
+# postgres_fdw, PgBouncer, sqlsmith, Java and pgjdbc, ODBC, Ruby with pg and ActiveRecord, DBD::Pg, PHP) through apt-get,
+# PostgreSQL's regression suite from its source package into .deps/regress, Python drivers, Django, DuckDB, NVRTC and, where
+# there is none, Node.js from PyPI into .deps/venv, and node's drivers and drizzle-kit from npm into .deps/node. Does nothing,
+# quickly, when all is there already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,6 +20,9 @@ command -v javac >/dev/null || packages+=(default-jdk-headless)
 [ -e /usr/share/java/postgresql.jar ] || packages+=(libpostgresql-jdbc-java)
 [ -e /usr/lib/x86_64-linux-gnu/odbc/psqlodbcw.so ] || packages+=(odbc-postgresql)
 python3 -c 'import ctypes; ctypes.CDLL("libodbc.so.2")' 2>/dev/null || packages+=(libodbc2)
+ruby -e 'require "pg"; require "active_record"' 2>/dev/null || packages+=(ruby-pg ruby-activerecord)
+perl -MDBD::Pg -e 1 2>/dev/null || packages+=(libdbd-pg-perl)
+php -r 'exit((int) !extension_loaded("pdo_pgsql"));' 2>/dev/null || packages+=(php-cli php-pgsql)
 python3 -c 'import venv, ensurepip' 2>/dev/null || packages+=(python3-venv)
 if [ ${#packages[@]} -gt 0 ]; then
     echo "apt-get install ${packages[*]}"

@@ -315,12 +315,6 @@ pub(crate) fn not_null_violation(definition: &TableDefinition, columns: &[ArrayR
             .map(|row| (row, column))
     });
     let (row, column) = first.min_by_key(|(row, _)| *row)?;
-    let detail = format!("Failing row contains ({}).", display_row(columns, row));
+    let detail = format!("Failing row contains ({}).", datetime::shown_row(columns, row));
     Some((row, null_in(&column.name, definition).detail(detail)))
-}
-
-/// A row's values for an error's detail.
-fn display_row(columns: &[ArrayRef], row: usize) -> String {
-    let values = columns.iter().map(|column| datetime::shown(column, row));
-    values.collect::<Vec<_>>().join(", ")
 }

@@ -1,5 +1,5 @@
 //! Programs of other people against the server: psql, pgbench, pg_dump, postgres_fdw, PgBouncer, drizzle-kit, psycopg, psycopg 2, pg8000, asyncpg, SQLAlchemy, Django,
-//! node-postgres, postgres.js, pgjdbc, psqlODBC, ADBC; and DuckDB as an oracle.
+//! node-postgres, postgres.js, pgjdbc, psqlODBC, ADBC, Ruby's pg with ActiveRecord, Perl's DBD::Pg, PHP; and DuckDB as an oracle.
 //!
 //! `scripts/install-test-deps.sh` installs them. Where one is missing its test fails and says so.
 
@@ -39,6 +39,15 @@ pub fn trials() -> Vec<Trial> {
         trials.push(trial(&format!("drivers::{name}"), move || node_script(name)));
     }
     trials.push(trial("drivers::pgjdbc", pgjdbc));
+    for (program, file) in [
+        ("ruby", "ruby_driver.rb"),
+        ("perl", "perl_driver.pl"),
+        ("php", "php_driver.php"),
+    ] {
+        trials.push(trial(&format!("drivers::{program}"), move || {
+            interpreted(program, file)
+        }));
+    }
     trials
 }
 
@@ -179,6 +188,17 @@ async fn node_script(name: &'static str) -> Result<()> {
     let mut command = Command::new(if own.exists() { own } else { "node".into() });
     command.arg(root().join("tests/drivers/node").join(format!("{name}.js")));
     script(name, command.env("NODE_PATH", packages))
+}
+
+/// By an interpreter of the machine, which has its driver.
+async fn interpreted(program: &'static str, file: &'static str) -> Result<()> {
+    let mut command = Command::new(program);
+    // Warnings about the syntax of packages are not ours.
+    if program == "ruby" {
+        command.arg("-W0");
+    }
+    command.arg(root().join("tests/drivers").join(file));
+    script(program, &mut command)
 }
 
 async fn pgjdbc() -> Result<()> {

@@ -13,8 +13,11 @@ use tenon_planner::session::Clients;
 use tenon_storage::heap::{Account, within};
 use tokio::io::AsyncRead;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Duration, Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
+
+/// How long a cancel request waits for a statement.
+const COMING: Duration = Duration::from_millis(20);
 
 /// Why a statement was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,7 +220,11 @@ impl Backends {
     }
 
     /// A cancel request: stops what the connection runs now, if the secret is right. Says nothing either way.
-    pub fn cancel(&self, pid: i32, secret: &[u8]) {
+    ///
+    /// The statement may still be on its way: its bytes come by another socket. So where nothing runs, this waits a little
+    /// for what begins. Clients take the end of the request's own connection for the end of the cancel, and send what is
+    /// not to be stopped only then.
+    pub async fn cancel(&self, pid: i32, secret: &[u8]) {
         let slot = match self.connections.lock().get(&pid) {
             Some(known) if same(&known.secret, secret) => known.slot.clone(),
             _ => {
@@ -225,9 +232,16 @@ impl Backends {
                 return;
             }
         };
-        let running = slot.lock().clone();
-        if let Some(running) = running {
-            running.stop(Reason::User);
+        let until = Instant::now() + COMING;
+        loop {
+            let running = slot.lock().clone();
+            if let Some(running) = running {
+                return running.stop(Reason::User);
+            }
+            if Instant::now() >= until {
+                return;
+            }
+            sleep(COMING / 10).await;
         }
     }
 }
@@ -303,8 +317,8 @@ impl Drop for Entered {
 mod tests {
     use super::*;
 
-    #[test]
-    fn only_the_right_key_cancels() {
+    #[tokio::test]
+    async fn only_the_right_key_cancels() {
         let backends = Arc::new(Backends::default());
         let backend = backends.register(4, 0, CancellationToken::new());
         let running = || {
@@ -314,16 +328,23 @@ mod tests {
         let later = running();
         let running = running();
         let entered = backend.enter(running.clone());
-        backends.cancel(backend.pid, b"????");
-        backends.cancel(backend.pid, &backend.secret[..3]);
-        backends.cancel(backend.pid + 1, &backend.secret);
+        backends.cancel(backend.pid, b"????").await;
+        backends.cancel(backend.pid, &backend.secret[..3]).await;
+        backends.cancel(backend.pid + 1, &backend.secret).await;
         assert_eq!(running.reason(), None);
-        backends.cancel(backend.pid, &backend.secret);
+        backends.cancel(backend.pid, &backend.secret).await;
         assert_eq!(running.reason(), Some(Reason::User));
         assert_eq!(running.explain(SqlError::internal("x")).state.0, "57014");
         drop(entered);
-        backends.cancel(backend.pid, &backend.secret);
+        backends.cancel(backend.pid, &backend.secret).await;
         assert_eq!(later.reason(), None);
+        // One that begins while the request waits is what it is for.
+        let begins = async {
+            tokio::task::yield_now().await;
+            backend.enter(later.clone())
+        };
+        let ((), _entered) = tokio::join!(backends.cancel(backend.pid, &backend.secret), begins);
+        assert_eq!(later.reason(), Some(Reason::User));
         let pid = backend.pid;
         drop(backend);
         assert!(!backends.connections.lock().contains_key(&pid));

@@ -85,7 +85,7 @@ pub async fn start(socket: Socket, address: IpAddr, server: &Arc<Server>) -> Ste
             }
             CANCEL_REQUEST => {
                 let pid = body.u32()? as i32;
-                server.backends.cancel(pid, &body.0);
+                server.backends.cancel(pid, &body.0).await;
                 return Ok(None);
             }
             version => return session(input, output, server, version, body, &peer).await,
@@ -107,6 +107,7 @@ async fn session(
         return refuse(input, output, SqlError::new(state::FEATURE_NOT_SUPPORTED, message)).await;
     }
     let (mut user, mut database, mut settings) = (None, None, Vec::new());
+    let mut named = Vec::new();
     let mut unknown_options = Vec::new();
     let parameters = match parameters(&mut body) {
         Ok(parameters) => parameters,
@@ -126,9 +127,11 @@ async fn session(
                 }
             }
             _ if name.starts_with("_pq_.") => unknown_options.push(name),
-            _ => settings.push((name, value)),
+            _ => named.push((name, value)),
         }
     }
+    // Those of `options` come first, wherever that stands: a setting's own name has the last word.
+    settings.extend(named);
     if version > NEWEST_PROTOCOL || !unknown_options.is_empty() {
         let version = version.min(NEWEST_PROTOCOL) as i32;
         output.put(&NegotiateProtocolVersion::new(version, unknown_options));

@@ -36,7 +36,7 @@ pub use encode::{
 pub use encode_interval::write_interval;
 pub use from_char::from_char;
 pub use limits::limited;
-pub use shown::shown;
+pub use shown::{shown, shown_row};
 pub use span::{DAY_US, IntervalFields, IntervalRange, Span, rounded, rounded_stamp};
 pub use template::Template;
 pub use to_char::{interval_to_char, timestamp_to_char};

@@ -4,20 +4,38 @@ use super::{
     Conventions, TIMETZ_BYTES, timetz_of, write_date, write_interval, write_time, write_timestamp, write_timestamptz,
     write_timetz,
 };
+use crate::bits::BITS;
 use crate::enum_type::EnumType;
+use crate::float_text::{write_f32, write_f64};
 use crate::network;
 use crate::numeric::Numeric;
-use crate::parse::write_record;
+use crate::parse::{write_array, write_record};
 use crate::range;
 use crate::types::{NUMERIC, SqlType};
-use arrow::array::{Array, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{
-    DataType, Date32Type, IntervalMonthDayNanoType, IntervalUnit, Time64MicrosecondType, TimeUnit,
-    TimestampMicrosecondType,
+    DataType, Date32Type, Float32Type, Float64Type, IntervalMonthDayNanoType, IntervalUnit, Time64MicrosecondType,
+    TimeUnit, TimestampMicrosecondType,
 };
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-/// One value: dates and times, uuids, addresses, ranges and records as PostgreSQL writes them, whatever their range, others as Arrow does.
+/// Bytes of a value that the description of a row shows.
+const IN_ROW_MAX: usize = 64;
+
+/// A row's values, for an error's detail: those that are long not to their ends.
+pub fn shown_row(columns: &[ArrayRef], row: usize) -> String {
+    let values = columns.iter().map(|column| {
+        let mut value = shown(column, row);
+        if value.len() > IN_ROW_MAX {
+            value.truncate(value.floor_char_boundary(IN_ROW_MAX));
+            value.push_str("...");
+        }
+        value
+    });
+    values.collect::<Vec<_>>().join(", ")
+}
+
+/// One value as PostgreSQL writes it.
 pub fn shown(array: &dyn Array, row: usize) -> String {
     if array.is_null(row) {
         return "null".into();
@@ -61,6 +79,21 @@ pub fn shown(array: &dyn Array, row: usize) -> String {
         of if let (Some(of), Some(values)) = (SqlType::range_of(of), range::Values::of(array)) => {
             range::write_text(of, values.get(row).unwrap_or_default(), &own, &mut out);
         }
+        DataType::Boolean => out.push(if array.as_boolean().value(row) { b't' } else { b'f' }),
+        DataType::Float32 => write_f32(array.as_primitive::<Float32Type>().value(row), &mut out),
+        DataType::Float64 => write_f64(array.as_primitive::<Float64Type>().value(row), &mut out),
+        of if *of == BITS => out.extend_from_slice(array.as_binary::<i32>().value(row)),
+        DataType::BinaryView => {
+            out.extend_from_slice(b"\\x");
+            for byte in array.as_binary_view().value(row) {
+                out.extend(format!("{byte:02x}").bytes());
+            }
+        }
+        DataType::List(_) => {
+            let mut text = String::new();
+            write_items(&array.as_list::<i32>().value(row), &mut text);
+            return text;
+        }
         DataType::Struct(_) => {
             let columns = array.as_struct().columns().iter();
             let columns = columns.map(|column| column.is_valid(row).then(|| shown(column, row)));
@@ -101,4 +134,19 @@ mod tests {
             assert_eq!(shown(&parse_scalar(of, text).unwrap(), 0), text);
         }
     }
+}
+
+/// Items of an array, or arrays of one dimension less, which no quotes are around.
+fn write_items(items: &ArrayRef, out: &mut String) {
+    let Some(inner) = items.as_list_opt::<i32>() else {
+        let texts: Vec<Option<String>> = (0..items.len())
+            .map(|at| items.is_valid(at).then(|| shown(items, at)))
+            .collect();
+        return write_array(texts.iter().map(Option::as_deref), out);
+    };
+    for at in 0..inner.len() {
+        out.push(if at == 0 { '{' } else { ',' });
+        write_items(&inner.value(at), out);
+    }
+    out.push_str(if inner.is_empty() { "{}" } else { "}" });
 }

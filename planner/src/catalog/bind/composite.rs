@@ -48,7 +48,7 @@ impl Binder {
             of(self.snapshot.objects().get(&ObjectKey::Type { schema, name })?)
         };
         match parts.pop() {
-            Some(schema) => in_schema(schema),
+            Some(schema) => in_schema(self.names().temporary(Some(&schema))?.to_string()),
             None => self.path().iter().cloned().find_map(in_schema),
         }
     }

@@ -73,7 +73,7 @@ impl Binder {
     /// Where a function is looked for: in the given schema, or along the path.
     fn schemas_of_calls(&self, given: Option<String>) -> Vec<String> {
         match given {
-            Some(schema) => vec![schema],
+            Some(schema) => vec![self.names().temporary(Some(&schema)).unwrap_or_default().to_string()],
             // Functions in the session's own schema are called by their full names only.
             None => self
                 .path()

@@ -63,7 +63,7 @@ impl<'a> Names<'a> {
     }
 
     /// `pg_temp` is the session's own schema.
-    fn temporary<'n>(&self, schema: Option<&'n str>) -> Option<&'n str>
+    pub(crate) fn temporary<'n>(&self, schema: Option<&'n str>) -> Option<&'n str>
     where
         'a: 'n,
     {
@@ -115,14 +115,21 @@ impl<'a> Names<'a> {
             [schema, last] => (Some(schema.as_str()), last),
             [_, schema, last] => (Some(schema.as_str()), last),
             _ => {
-                return Err(SqlError::new(
-                    crate::pg::error::SqlState("42602"),
-                    "invalid name syntax",
-                ));
+                let message = format!("improper relation name (too many dotted names): {}", parts.join("."));
+                return Err(SqlError::new(state::SYNTAX_ERROR, message));
             }
         };
         self.check_usage(schema)?;
-        self.find(schema, last).ok_or_else(|| undefined(schema, last))
+        if let Some(found) = self.find(schema, last) {
+            return Ok(found);
+        }
+        let is_there = |schema: &str| {
+            matches!(schema, "pg_catalog" | "information_schema" | "pg_temp") || self.snapshot.schema(schema).is_some()
+        };
+        Err(match schema {
+            Some(schema) if !is_there(schema) => absent_schema(schema),
+            _ => undefined(schema, last),
+        })
     }
 
     /// Like `relation`, but None where it does not exist.
@@ -183,12 +190,15 @@ impl<'a> Names<'a> {
                 return Err(SqlError::new(state::INSUFFICIENT_PRIVILEGE, message)
                     .detail("System catalog modifications are currently disallowed."));
             }
-            let message = format!("schema \"{schema}\" does not exist");
-            return Err(SqlError::new(state::INVALID_SCHEMA_NAME, message));
+            return Err(absent_schema(&schema));
         }
         self.rights().check_schema(&schema, privilege::CREATE)?;
         Ok(Target { schema, name })
     }
+}
+
+fn absent_schema(name: &str) -> SqlError {
+    SqlError::new(state::INVALID_SCHEMA_NAME, format!("schema \"{name}\" does not exist"))
 }
 
 fn cross_database(name: &str) -> SqlError {

@@ -9,6 +9,8 @@
 //! | `oid` | `UInt32` |
 //! | `"char"` | `Dictionary(Int8, Utf8)` |
 //! | `int2vector`, `oidvector` | `LargeList` of `Int16`, `UInt32` |
+//!
+//! Columns of type `name` are those that a user's table has.
 
 use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, new_null_array};
 use datafusion::arrow::compute::cast;
@@ -16,6 +18,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use std::sync::Arc;
+use tenon_storage::SqlType;
 
 const OIDS: &str = "\
     adrelid aggmtranstype aggsortop aggtranstype amopfamily amoplefttype amopmethod amopopr amoprighttype \
@@ -40,20 +43,59 @@ const CHARS: &str = "\
     provolatile relkind relpersistence relreplident srsubstate subtwophasestate tgenabled typalign typcategory \
     typdelim typstorage typtype";
 
+const NAMES: &str = "\
+    amname attname cfgname collname conname datname dictname enumlabel evtevent evtname extname fdwname funcname groname \
+    indexname indexrelname lanname matviewname matviewowner nspname opcname opfname oprname plugin policyname polname \
+    proname prsname pubname relname rolname rulename schemaname sequencename sequenceowner spcname srvname \
+    statistics_name statistics_owner statistics_schemaname stxname subname subslotname tablename tableowner tablespace \
+    tgname tgnewtable tgoldtable tmplname typname usename viewname viewowner";
+
+/// A system table's column of that type, as a `name` where it is one.
+pub(super) fn column(name: &str, data_type: DataType, nullable: bool) -> Field {
+    match data_type == DataType::Utf8 && NAMES.split_ascii_whitespace().any(|own| own == name) {
+        true => SqlType::Name.field(name, nullable),
+        false => Field::new(name, data_type, nullable),
+    }
+}
+
+/// Whether a column of system tables has oids.
+pub(super) fn has_oids(column: &str) -> bool {
+    OIDS.split_ascii_whitespace().any(|name| name == column)
+}
+
+/// Which vector type a column of system tables has.
+pub(super) fn vector_of(column: &str) -> Option<&'static str> {
+    match column {
+        "indkey" | "indoption" | "partattrs" => Some("int2vector"),
+        "indclass" | "indcollation" | "proargtypes" => Some("oidvector"),
+        _ => None,
+    }
+}
+
+pub(super) fn vector_type(name: &str) -> Option<DataType> {
+    let item = match name {
+        "int2vector" => DataType::Int16,
+        "oidvector" => DataType::UInt32,
+        _ => return None,
+    };
+    Some(DataType::LargeList(Arc::new(Field::new_list_field(item, true))))
+}
+
 /// The type of a system table's column; None: what the table has is right.
 fn type_of(column: &str) -> Option<DataType> {
     let is_in = |names: &str| names.split_ascii_whitespace().any(|name| name == column);
     let list = |item| Arc::new(Field::new_list_field(item, true));
+    if let Some(of) = vector_of(column) {
+        return vector_type(of);
+    }
     Some(match column {
-        "indkey" | "indoption" | "partattrs" => DataType::LargeList(list(DataType::Int16)),
-        "indclass" | "indcollation" | "proargtypes" => DataType::LargeList(list(DataType::UInt32)),
         "relacl" | "nspacl" | "attacl" | "datacl" | "typacl" | "proacl" | "defaclacl" | "reloptions" | "setconfig"
         | "rolconfig" | "useconfig" | "initprivs" | "evttags" => DataType::List(list(DataType::Utf8View)),
         "hasindexes" => DataType::Boolean,
         "proallargtypes" => DataType::List(list(DataType::UInt32)),
         "proargmodes" | "proargnames" | "proconfig" => DataType::List(list(DataType::Utf8View)),
         "conkey" | "confkey" | "confdelsetcols" => DataType::List(list(DataType::Int16)),
-        _ if is_in(OIDS) => DataType::UInt32,
+        _ if has_oids(column) => DataType::UInt32,
         _ if is_in(CHARS) => crate::pg::types::char_type(),
         _ => return None,
     })
@@ -87,7 +129,7 @@ pub(super) fn typed(table: &str, schema: &SchemaRef) -> SchemaRef {
         let name = name_of(table, field.name());
         let data_type = type_of(name).unwrap_or_else(|| field.data_type().clone());
         let nullable = field.is_nullable() || data_type.is_nested();
-        Field::new(name, data_type, nullable)
+        self::column(name, data_type, nullable)
     };
     let lacks = |name: &&&str| schema.field_with_name(name).is_err();
     let more = missing(table).iter().filter(lacks).map(|name| {

@@ -10,8 +10,8 @@ use super::relations::relations;
 use super::rows::{self, row};
 use super::shown_text::pretty_text;
 use super::{
-    DATABASE_OID, checks, dependencies, foreign_keys, names, partitions, procs, regnames, relations, rights,
-    signatures, types, visible,
+    DATABASE_OID, checks, dependencies, foreign_keys, index_properties, names, partitions, procs, regnames, relations,
+    rights, signatures, types, vectors, visible,
 };
 use crate::catalog::bind::Binder;
 use crate::pg::error::{SqlError, state};
@@ -108,8 +108,6 @@ pub(crate) fn function(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
 
 /// `value = ANY (array)` where the array is a column of a system table: a list, or the text of one, such as `{1,2}`.
 pub(super) const TEXT_ARRAY_HAS: &str = "tenon_text_array_has";
-/// The subscripts of an array, as a list: from 0 for the vectors of system tables.
-pub(super) const SUBSCRIPTS: &str = "tenon_subscripts";
 
 /// What `information_schema._pg_expandarray` gives row by row, as a list.
 pub(super) const EXPANDED: &str = "tenon_expanded";
@@ -149,10 +147,10 @@ pub(super) fn reg_name(alias: RegType) -> String {
 }
 
 /// The elements of a list.
-fn elements(array: &ScalarValue) -> Option<(ArrayRef, bool)> {
+pub(super) fn elements(array: &ScalarValue) -> Option<ArrayRef> {
     match array {
-        ScalarValue::List(list) if list.is_valid(0) => Some((list.value(0), false)),
-        ScalarValue::LargeList(list) if list.is_valid(0) => Some((list.value(0), true)),
+        ScalarValue::List(list) if list.is_valid(0) => Some(list.value(0)),
+        ScalarValue::LargeList(list) if list.is_valid(0) => Some(list.value(0)),
         _ => None,
     }
 }
@@ -162,7 +160,7 @@ fn text_array_has(args: &[ScalarValue]) -> Result<Option<bool>> {
         return Ok(None);
     };
     let value = value.to_string();
-    if let Some((items, _)) = args.first().and_then(elements) {
+    if let Some(items) = args.first().and_then(elements) {
         for row in 0..items.len() {
             if ScalarValue::try_from_array(&items, row)?.to_string() == value {
                 return Ok(Some(true));
@@ -178,27 +176,10 @@ fn text_array_has(args: &[ScalarValue]) -> Result<Option<bool>> {
     Ok(Some(items.any(|element| element.trim_matches('"') == value)))
 }
 
-fn subscripts(args: &[ScalarValue]) -> ScalarValue {
-    let Some((items, vector)) = args.first().and_then(elements) else {
-        return ScalarValue::new_null_list(DataType::Int32, true, 1);
-    };
-    let first = i32::from(!vector);
-    // A vector has one dimension.
-    let count = match args.get(1) {
-        Some(dimension) if vector && !matches!(number(args, 1), Some(1)) || dimension.is_null() => 0,
-        _ => items.len() as i32,
-    };
-    let mut subscripts: Vec<_> = (0..count).map(|at| ScalarValue::Int32(Some(at + first))).collect();
-    if let Some(ScalarValue::Boolean(Some(true))) = args.get(2) {
-        subscripts.reverse();
-    }
-    ScalarValue::List(ScalarValue::new_list(&subscripts, &DataType::Int32, true))
-}
-
 /// The elements of an array with their numbers from 1, as a list of records `(x, n)`.
 fn expanded(args: &[ScalarValue]) -> Result<ScalarValue> {
     let items = match args.first().and_then(elements) {
-        Some((items, _)) => items,
+        Some(items) => items,
         None => new_empty_array(&DataType::Int32),
     };
     let numbers: ArrayRef = Arc::new(Int32Array::from_iter_values(1..=items.len() as i32));
@@ -231,7 +212,7 @@ fn reg_function(binder: &Binder, name: &str) -> Option<(DataType, Box<Fallible>)
         (Some(oid), _) => Ok(Some(oid)),
         (None, Some(name)) => match alias.oid(binder, &name) {
             Some(oid) => Ok(Some(oid.into())),
-            None => Err(to_datafusion(alias.undefined(&name))),
+            None => Err(to_datafusion(alias.undefined(binder, &name))),
         },
         (None, None) => Ok(None),
     };
@@ -253,7 +234,7 @@ fn reg_function(binder: &Binder, name: &str) -> Option<(DataType, Box<Fallible>)
 }
 
 type Body = dyn Fn(&[ScalarValue]) -> ScalarValue + Send + Sync;
-type Fallible = dyn Fn(&[ScalarValue]) -> Result<ScalarValue> + Send + Sync;
+pub(super) type Fallible = dyn Fn(&[ScalarValue]) -> Result<ScalarValue> + Send + Sync;
 
 fn own(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
     let (returns, body): (DataType, Box<Fallible>) = match name {
@@ -278,7 +259,19 @@ fn own(binder: &Binder, name: &str) -> Option<Arc<ScalarUDF>> {
             };
             (DataType::Utf8, Box::new(reset))
         }
-        _ => match reg_function(binder, name).or_else(|| rights::function(binder, name)) {
+        "pg_get_serial_sequence" => {
+            let own = binder.clone();
+            let find = move |args: &[ScalarValue]| {
+                let found = text(args, 0).zip(text(args, 1));
+                let found = found.map(|(table, column)| serial_sequence(&own, &table, &column));
+                Ok(ScalarValue::Utf8(found.transpose().map_err(to_datafusion)?.flatten()))
+            };
+            (DataType::Utf8, Box::new(find))
+        }
+        _ => match reg_function(binder, name)
+            .or_else(|| rights::function(binder, name))
+            .or_else(|| vectors::function(name))
+        {
             Some(found) => found,
             None => {
                 let (returns, body) = plain(binder, name)?;
@@ -439,13 +432,21 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
                 ScalarValue::Utf8(oid.zip(column).and_then(|(oid, column)| comment(&own, oid, column)))
             }),
         ),
-        "pg_get_serial_sequence" => (
-            DataType::Utf8,
-            Box::new(move |args| {
-                let found = text(args, 0).zip(text(args, 1));
-                ScalarValue::Utf8(found.and_then(|(table, column)| serial_sequence(&own, &table, &column)))
-            }),
-        ),
+        "pg_indexam_has_property" | "pg_index_has_property" => {
+            let of_method = name == "pg_indexam_has_property";
+            let has = move |args: &[ScalarValue]| match of_method {
+                true => index_properties::of_method(number(args, 0)?, &text(args, 1)?.to_ascii_lowercase()),
+                false => index_properties::of_index(&own, member(&own, args)?, &text(args, 1)?.to_ascii_lowercase()),
+            };
+            (DataType::Boolean, Box::new(move |args| ScalarValue::Boolean(has(args))))
+        }
+        "pg_index_column_has_property" => {
+            let has = move |args: &[ScalarValue]| {
+                let property = text(args, 2)?.to_ascii_lowercase();
+                index_properties::of_column(&own, member(&own, args)?, number(args, 1)?, &property)
+            };
+            (DataType::Boolean, Box::new(move |args| ScalarValue::Boolean(has(args))))
+        }
         "pg_get_function_sqlbody"
         | "pg_get_ruledef"
         | "pg_get_triggerdef"
@@ -512,7 +513,6 @@ fn plain(binder: &Binder, name: &str) -> Option<(DataType, Box<Body>)> {
         "has_tablespace_privilege" | "pg_relation_is_publishable" | "row_security_active" => {
             (DataType::Boolean, Box::new(|_| ScalarValue::Boolean(Some(true))))
         }
-        SUBSCRIPTS => (DataType::new_list(DataType::Int32, true), Box::new(subscripts)),
         "pg_is_other_temp_schema" => (DataType::Boolean, Box::new(|_| ScalarValue::Boolean(Some(false)))),
         _ => return None,
     };
@@ -579,22 +579,24 @@ fn comment(binder: &Binder, oid: i64, column: i64) -> Option<String> {
 }
 
 /// The sequence that a column owns.
-fn serial_sequence(binder: &Binder, table: &str, column: &str) -> Option<String> {
-    let table = binder.names().textual(table).ok()?.oid();
+fn serial_sequence(binder: &Binder, table: &str, column: &str) -> Result<Option<String>, SqlError> {
+    let table = binder.names().textual(table)?;
+    if table.columns().index_of(column).is_err() {
+        let message = format!("column \"{column}\" of relation \"{}\" does not exist", table.name());
+        return Err(SqlError::new(state::UNDEFINED_COLUMN, message));
+    }
     let owned = |sequence: &&Arc<Sequence>| {
         let owner = sequence.owner.as_ref();
-        owner.is_some_and(|owner| owner.table_oid == table && owner.column == column)
+        owner.is_some_and(|owner| owner.table_oid == table.oid() && owner.column == column)
     };
-    let sequence = binder
-        .snapshot
-        .relations()
-        .filter_map(Relation::as_sequence)
-        .find(owned)?;
-    Some(format!(
-        "{}.{}",
-        quote::identifier(&sequence.schema_name),
-        quote::identifier(&sequence.name)
-    ))
+    let mut sequences = binder.snapshot.relations().filter_map(Relation::as_sequence);
+    Ok(sequences.find(owned).map(|sequence| {
+        format!(
+            "{}.{}",
+            quote::identifier(&sequence.schema_name),
+            quote::identifier(&sequence.name)
+        )
+    }))
 }
 
 pub(super) fn find(binder: &Binder, oid: i64) -> Option<Relation> {
@@ -603,14 +605,9 @@ pub(super) fn find(binder: &Binder, oid: i64) -> Option<Relation> {
         .cloned()
 }
 
-/// A relation by the text of its name, `table` or `schema.table`, as regclass reads it.
+/// A relation by the text of its name, as regclass reads it.
 fn named(binder: &Binder, name: &str) -> Option<Relation> {
-    let parts: Vec<String> = name.split('.').map(|part| part.trim_matches('"').to_string()).collect();
-    match parts.as_slice() {
-        [name] => binder.names().find(None, name).cloned(),
-        [schema, name] => binder.names().find(Some(schema), name).cloned(),
-        _ => None,
-    }
+    binder.names().textual(name).ok().cloned()
 }
 
 /// The schema and the name of an index.
@@ -626,7 +623,7 @@ fn number(args: &[ScalarValue], at: usize) -> Option<i64> {
     }
 }
 
-fn text(args: &[ScalarValue], at: usize) -> Option<String> {
+pub(super) fn text(args: &[ScalarValue], at: usize) -> Option<String> {
     args.get(at)?.try_as_str().flatten().map(str::to_string)
 }
 

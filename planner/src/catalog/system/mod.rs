@@ -14,6 +14,7 @@ mod encodings;
 mod extensions;
 mod foreign_keys;
 mod functions;
+mod index_properties;
 mod index_rows;
 mod indexes;
 mod information;
@@ -38,6 +39,7 @@ mod system_types;
 mod texts;
 mod types;
 mod usage;
+mod vectors;
 mod visible;
 mod zones;
 

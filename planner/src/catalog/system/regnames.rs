@@ -117,7 +117,12 @@ impl RegType {
         }
         match self {
             Self::Class => relation(binder, name),
-            Self::Type => type_oid(name).or_else(|| types::oid(binder, name)),
+            Self::Type => match split(name).as_slice() {
+                [database, schema, last] if database == binder.names().database => {
+                    self.oid(binder, &format!("{}.{}", quote::name(schema), quote::name(last)))
+                }
+                _ => type_oid(name).or_else(|| types::oid(binder, name)),
+            },
             Self::Proc | Self::Procedure => {
                 let own = || binder.function_oid(name);
                 signatures::oid(split(name.split('(').next()?).last()?).or_else(own)
@@ -171,13 +176,16 @@ impl RegType {
     }
 
     /// What a cast says of a name that is not there.
-    pub(super) fn undefined(self, name: &str) -> SqlError {
-        let (state, what) = match self {
-            Self::Class => (state::UNDEFINED_TABLE, "relation"),
-            Self::Type => (state::UNDEFINED_OBJECT, "type"),
-            Self::Proc | Self::Procedure => (state::UNDEFINED_FUNCTION, "function"),
-            Self::Namespace => (state::INVALID_SCHEMA_NAME, "schema"),
-            Self::Role => (state::UNDEFINED_OBJECT, "role"),
+    pub(super) fn undefined(self, binder: &Binder, name: &str) -> SqlError {
+        let (state, what, name) = match self {
+            Self::Class => match binder.names().textual(name) {
+                Err(error) => return error,
+                Ok(found) => (state::UNDEFINED_TABLE, "relation", found.name().to_string()),
+            },
+            Self::Type => (state::UNDEFINED_OBJECT, "type", split(name).join(".")),
+            Self::Proc | Self::Procedure => (state::UNDEFINED_FUNCTION, "function", name.to_string()),
+            Self::Namespace => (state::INVALID_SCHEMA_NAME, "schema", folded(name)),
+            Self::Role => (state::UNDEFINED_OBJECT, "role", folded(name)),
         };
         SqlError::new(state, format!("{what} \"{name}\" does not exist"))
     }
@@ -215,6 +223,7 @@ pub(super) fn relation(binder: &Binder, name: &str) -> Option<u32> {
     let (schema, name) = match parts.as_slice() {
         [name] => (None, name),
         [schema, name] => (Some(schema.as_str()), name),
+        [database, schema, name] if database == binder.names().database => (Some(schema.as_str()), name),
         _ => return None,
     };
     if schema.is_none_or(|schema| schema == PG_CATALOG)
@@ -259,11 +268,18 @@ fn type_oid(name: &str) -> Option<u32> {
     if let Some(element) = name.strip_suffix("[]") {
         return system_types::by_oid(type_oid(element.trim())?).map(|of| of.array);
     }
+    // In quotes stands what `pg_type` calls it, none of the grammar's names.
+    if name.contains('"') {
+        return match split(name).as_slice() {
+            [name] => system_types::by_name(name),
+            [schema, name] if schema == PG_CATALOG => system_types::by_name(name),
+            _ => None,
+        };
+    }
     let lower = name.to_lowercase();
     let bare = lower.strip_prefix("pg_catalog.").unwrap_or(&lower);
-    let plain = if bare == "\"char\"" { "char" } else { bare };
     if bare != "char"
-        && let Some(found) = system_types::by_name(plain.trim_matches('"'))
+        && let Some(found) = system_types::by_name(bare)
     {
         return Some(found);
     }
@@ -291,6 +307,8 @@ mod tests {
         assert_eq!(type_oid("char"), Some(1042));
         assert_eq!(type_oid("_int4"), Some(1007));
         assert_eq!(type_oid("hstore"), None);
+        assert_eq!(type_oid("\"pg_catalog\".\"uuid\"[]"), Some(2951));
+        assert_eq!(type_oid("\"integer\""), None);
     }
 
     #[test]

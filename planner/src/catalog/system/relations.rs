@@ -716,12 +716,32 @@ fn defaults(binder: &Binder) -> Vec<Row> {
 /// A default as PostgreSQL prints it: a string says its type.
 pub(super) fn shown_default(binder: &Binder, sql_type: SqlType, default: &str) -> String {
     let default = &shown_text(binder, default);
+    // A sign before a number is part of it, and such a number's type is said.
+    if let Some(number) = default.strip_prefix('-')
+        && !number.is_empty()
+        && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+    {
+        let of = match number.parse::<i64>() {
+            Ok(number) if i32::try_from(-number).is_ok() => "integer",
+            Ok(_) => "bigint",
+            Err(_) => "numeric",
+        };
+        return format!("'{default}'::{of}");
+    }
+    let default = match default.strip_prefix("B'") {
+        Some(bits) => &format!("'{bits}"),
+        None => default,
+    };
     let literal = default.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
     let type_name = types::display(binder, i64::from(sql_type.oid()), None);
     match (literal, type_name) {
         (Some(text), Some(name)) if !text.replace("''", "").contains('\'') => {
-            // bpchar, without its length.
-            let name = if name == "character" { "bpchar" } else { &name };
+            // Those without a length that would be of one character or bit by their other names.
+            let name = match name.as_str() {
+                "character" => "bpchar",
+                "bit" => "\"bit\"",
+                name => name,
+            };
             format!("{default}::{name}")
         }
         // Operators of two operands stand in parentheses.

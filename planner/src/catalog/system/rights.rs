@@ -546,7 +546,7 @@ fn named(binder: &Binder, kind: Secured, name: &str) -> Result<u32, SqlError> {
             };
         }
     };
-    let found = alias.oid(binder, name).ok_or_else(|| alias.undefined(name))?;
+    let found = alias.oid(binder, name).ok_or_else(|| alias.undefined(binder, name))?;
     if kind == Secured::Sequence
         && let Some(relation) = binder.snapshot.relation_by_oid(found)
         && relation.as_sequence().is_none()

@@ -124,7 +124,7 @@ pub(super) fn schema(columns: &[(&str, &str)]) -> SchemaRef {
             "interval" => DataType::Interval(IntervalUnit::MonthDayNano),
             _ => DataType::Utf8,
         };
-        Field::new(*name, data_type, true)
+        super::columns::column(name, data_type, true)
     };
     Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
 }
@@ -193,7 +193,7 @@ fn scalar(field: &Field, value: Option<&Value>) -> Result<ScalarValue> {
         Some(Value::Null) => return ScalarValue::try_from(field.data_type()),
         None if field.is_nullable() => return ScalarValue::try_from(field.data_type()),
         None => match field.data_type() {
-            DataType::Utf8 => ScalarValue::Utf8(Some(String::new())),
+            DataType::Utf8 | DataType::Utf8View => ScalarValue::Utf8(Some(String::new())),
             DataType::Boolean => ScalarValue::Boolean(Some(false)),
             of if *of == crate::pg::types::char_type() => ScalarValue::Utf8(Some(String::new())),
             data_type => ScalarValue::new_zero(data_type)?,

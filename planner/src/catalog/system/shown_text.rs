@@ -1,4 +1,5 @@
-//! Texts of expressions as they are shown: names whose schemas they say stand alone where the search path finds them so.
+//! Texts of expressions as they are shown: names whose schemas they say stand alone where the search path finds them so, and in
+//! quotes only where they must.
 
 use super::split;
 use crate::catalog::bind::Binder;
@@ -14,8 +15,8 @@ use tenon_storage::quote;
 
 /// An expression's text as `pg_get_expr` shows it.
 pub(super) fn shown_text(binder: &Binder, text: &str) -> String {
-    // None has a schema or a type in it.
-    if !text.contains('.') && !text.contains("::") {
+    // None has a schema, a type or a name in quotes in it.
+    if !text.contains(['.', '"']) && !text.contains("::") {
         return text.to_string();
     }
     let Ok(mut expr) = parse_expression(text) else {
@@ -84,14 +85,19 @@ impl Names<'_> {
             if own.is_some() && own == means(self.binder, &alone) {
                 *name = alone;
             }
-            // Without quotes that say nothing.
-            for part in &mut name.0 {
-                if let ObjectNamePart::Identifier(ident) = part
-                    && quote::identifier(&ident.value) == ident.value
-                {
-                    ident.quote_style = None;
-                }
+            self.changed = true;
+        }
+        for part in &mut name.0 {
+            if let ObjectNamePart::Identifier(ident) = part {
+                self.unquoted(ident);
             }
+        }
+    }
+
+    /// Without quotes that say nothing.
+    fn unquoted(&mut self, name: &mut Ident) {
+        if name.quote_style.is_some() && quote::identifier(&name.value) == name.value {
+            name.quote_style = None;
             self.changed = true;
         }
     }
@@ -159,6 +165,8 @@ impl VisitorMut for Names<'_> {
                     self.changed = true;
                 }
             }
+            Expr::Identifier(name) => self.unquoted(name),
+            Expr::CompoundIdentifier(parts) => parts.iter_mut().for_each(|part| self.unquoted(part)),
             Expr::TypedString(typed) => self.data_type(&mut typed.data_type),
             Expr::Function(call) => {
                 self.bare(&mut call.name, |binder, name| {

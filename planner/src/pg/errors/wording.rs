@@ -36,7 +36,7 @@ pub(super) fn plan(message: &str) -> SqlError {
             format!("function {name}(...) does not exist"),
         );
         return match between(message, "Did you mean '", "'") {
-            Some(known) if super::datafusion::distance(name, known) <= 2 => {
+            Some(known) if super::datafusion::distance(name, known) < name.chars().count().min(3) => {
                 told.hint(format!("Perhaps you meant the function {known}."))
             }
             _ => told.hint("No function of that name is known."),

@@ -164,6 +164,12 @@ pub(super) static KNOWN: &[Known] = &[
         "Every user may do everything.",
     ),
     known("jit", "off", Check::Bool, false, "No effect."),
+    known("lc_collate", "C.UTF-8", Check::Fixed, false, "The order of texts."),
+    known("lc_ctype", "C.UTF-8", Check::Fixed, false, "What characters are."),
+    known("lc_messages", "C.UTF-8", Check::Any, false, "No effect."),
+    known("lc_monetary", "C.UTF-8", Check::Any, false, "No effect."),
+    known("lc_numeric", "C.UTF-8", Check::Any, false, "No effect."),
+    known("lc_time", "C.UTF-8", Check::Any, false, "No effect."),
     known(
         "lock_timeout",
         "0",

@@ -4,8 +4,8 @@ use super::alter_index;
 use super::constraints;
 use super::role::rights;
 use super::{
-    check_constraints, column, create, declared, defaults, keys, owner, partition, qualify, references, row_types,
-    schema_name, sequence_texts, storage_parameters, triggers, view, view_texts,
+    check_constraints, column, create, declared, defaults, keys, owner, partition, references, row_types, schema_name,
+    sequence_texts, storage_parameters, triggers, view, view_texts,
 };
 use crate::catalog::bind::{Target, fold};
 use crate::pg::error::{Result, SqlError, state};
@@ -260,15 +260,15 @@ async fn one(
                 AlterColumnOperation::DropNotNull => transaction.lock().set_not_null(schema, name, &column, false)?,
                 AlterColumnOperation::SetDefault { value } => {
                     let state = session.state();
+                    let mut text = None;
                     if let Some(table) = state.table(schema, name)
                         && let Some(at) = table.definition().column_index(&column)
                     {
                         let own = &table.definition().columns[at];
                         column::refuse_generated(own, name, "SET DEFAULT")?;
-                        defaults::check(session, value, own)?;
+                        text = defaults::given(session, value, own)?;
                     }
-                    let text = qualify::expression(&session.binder(), value)?.to_string();
-                    transaction.lock().set_default(schema, name, &column, Some(text))?;
+                    transaction.lock().set_default(schema, name, &column, text)?;
                 }
                 AlterColumnOperation::DropDefault => {
                     let state = session.state();

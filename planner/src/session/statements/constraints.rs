@@ -25,7 +25,7 @@ use datafusion::physical_plan::PhysicalExpr;
 use datafusion::sql::sqlparser::ast::{self, Ident, IndexColumn, IndexOption, NullsDistinctOption, VisitorMut};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use tenon_storage::datetime::shown;
+use tenon_storage::datetime::{shown, shown_row};
 use tenon_storage::{
     Check, ColumnOrder, ExpressionIndex, IndexDef, IndexShown, Object, ObjectKey, Segment, StorageError, Subject,
     TableDefinition, Transaction,
@@ -295,8 +295,8 @@ impl Condition {
         match &self.detail {
             Detail::None => error,
             Detail::Row => {
-                let values: Vec<String> = rows.columns().iter().map(|column| shown(column, row)).collect();
-                error.detail(format!("Failing row contains ({}).", values.join(", ")))
+                let values = shown_row(rows.columns(), row);
+                error.detail(format!("Failing row contains ({values})."))
             }
             Detail::Key(shown_keys, keys) => {
                 let value = |key: &Arc<dyn PhysicalExpr>| {

@@ -92,8 +92,7 @@ pub(super) fn column_definition(
                     );
                     return Err(SqlError::new(state::SYNTAX_ERROR, message));
                 }
-                defaults::check(session, expr, &out)?;
-                out.default = Some(qualify::expression(&session.binder(), expr)?.to_string());
+                out.default = defaults::given(session, expr, &out)?;
             }
             ColumnOption::PrimaryKey(key) => {
                 declared.key_deferral = keys::deferral(key.characteristics.as_ref())?;

@@ -2,7 +2,7 @@
 //! makes of the row's other columns.
 
 use super::insert::{assigned, check_assignable};
-use super::row_cells;
+use super::{qualify, row_cells};
 use crate::catalog::bind::Binder;
 use crate::pg::error::{Result, SqlError, SqlState, state};
 use crate::pg::errors::from_datafusion;
@@ -12,6 +12,7 @@ use crate::pg::parse::parse_expression;
 use crate::pg::rewrite::{OF_SEQUENCES, arguments, call, function_name, is_regclass, relation_text, rewrite};
 use crate::pg::walk::{Visit, VisitMut, null};
 use crate::session::Session;
+use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -20,6 +21,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuil
 use datafusion::sql::sqlparser::ast::{self, Value, Visitor, VisitorMut};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use tenon_storage::datetime::shown;
 use tenon_storage::{ColumnDef, Generated, Object, ObjectKey, Sequence, SqlType, TableDefinition};
 
 /// Whether a value is the word DEFAULT.
@@ -113,8 +115,67 @@ pub(super) fn value(binder: &Binder, definition: &TableDefinition, column: &Colu
     Ok(assigned(expr, column))
 }
 
-/// A DEFAULT must be an expression over no columns.
-pub(super) fn check(session: &Session, expr: &ast::Expr, column: &ColumnDef) -> Result<()> {
+/// A DEFAULT as the column keeps it: a literal as its type writes it; None where it is NULL, which a column without one has.
+pub(super) fn given(session: &Session, expr: &ast::Expr, column: &ColumnDef) -> Result<Option<String>> {
+    let literal = check(session, expr, column)?;
+    if column.domain.is_none() {
+        if matches!(expr, ast::Expr::Value(value) if matches!(value.value, Value::Null)) {
+            return Ok(None);
+        }
+        if let Some(text) = literal.and_then(|value| written(&value, column.sql_type)) {
+            return Ok(Some(text));
+        }
+    }
+    let mut kept = qualify::expression(&session.binder(), expr)?;
+    let _ = VisitMut::visit(&mut kept, &mut Keywords);
+    Ok(Some(kept.to_string()))
+}
+
+/// The literal of a value; None where what was given stays as it is: strings, and records.
+fn written(value: &ArrayRef, of: SqlType) -> Option<String> {
+    let stays = match of {
+        SqlType::Array(of) => matches!(of.element(), SqlType::CharOf(_) | SqlType::Composite(_)),
+        SqlType::Composite(_) => true,
+        of => of.is_string(),
+    };
+    if stays || value.is_null(0) {
+        return None;
+    }
+    let text = shown(value, 0);
+    let is_bare = match of {
+        SqlType::Int4 => !text.starts_with('-'),
+        SqlType::Numeric | SqlType::NumericOf(..) | SqlType::NumericWide(..) => {
+            text.contains('.') && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+        }
+        SqlType::Bool => return Some(if text == "t" { "true" } else { "false" }.into()),
+        _ => false,
+    };
+    Some(match is_bare {
+        true => text,
+        false => format!("'{}'", text.replace('\'', "''")),
+    })
+}
+
+/// Functions that are called without parentheses are written in capitals.
+struct Keywords;
+
+impl VisitorMut for Keywords {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
+        if let ast::Expr::Function(call) = expr
+            && matches!(call.args, ast::FunctionArguments::None)
+            && let [ast::ObjectNamePart::Identifier(name)] = call.name.0.as_mut_slice()
+            && name.quote_style.is_none()
+        {
+            name.value.make_ascii_uppercase();
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// A DEFAULT must be an expression over no columns. Gives the value of a literal.
+pub(super) fn check(session: &Session, expr: &ast::Expr, column: &ColumnDef) -> Result<Option<ArrayRef>> {
     refuse_sets(expr, "DEFAULT expression", "DEFAULT expressions")?;
     let written = expr;
     let mut tree = expr.clone();
@@ -126,7 +187,7 @@ pub(super) fn check(session: &Session, expr: &ast::Expr, column: &ColumnDef) -> 
             state::UNDEFINED_COLUMN => SqlError::unsupported_as("cannot use column reference in DEFAULT expression"),
             _ => error,
         })?;
-    check_texts(session, written, column)?;
+    let literal = check_texts(session, written, column)?;
     let given = expr.to_field(&DFSchema::empty());
     let (_, given) = given.map_err(|error| from_datafusion(&error))?;
     check_assignable(&given, column).map_err(|error| {
@@ -134,11 +195,12 @@ pub(super) fn check(session: &Session, expr: &ast::Expr, column: &ColumnDef) -> 
             .message
             .replace("but expression is of type", "but default expression is of type");
         SqlError { message, ..error }
-    })
+    })?;
+    Ok(literal)
 }
 
 /// Texts are read as what they stand for when the default is declared: the whole, what is cast, names of sequences.
-fn check_texts(session: &Session, expr: &ast::Expr, column: &ColumnDef) -> Result<()> {
+fn check_texts(session: &Session, expr: &ast::Expr, column: &ColumnDef) -> Result<Option<ArrayRef>> {
     struct Texts<'a>(&'a Binder);
     impl Visitor for Texts<'_> {
         type Break = SqlError;
@@ -153,7 +215,9 @@ fn check_texts(session: &Session, expr: &ast::Expr, column: &ColumnDef) -> Resul
                 } if is_regclass(data_type) => relation(text(of)),
                 ast::Expr::Cast {
                     expr: of, data_type, ..
-                } if text(of).is_some() && self.0.domain_of(data_type).is_none() => read(self.0, expr.clone(), None),
+                } if text(of).is_some() && self.0.domain_of(data_type).is_none() => {
+                    read(self.0, expr.clone(), None).map(|_| ())
+                }
                 ast::Expr::Function(function) if OF_SEQUENCES.contains(&function_name(function).as_str()) => {
                     relation(arguments(function).next().and_then(text))
                 }
@@ -167,7 +231,7 @@ fn check_texts(session: &Session, expr: &ast::Expr, column: &ColumnDef) -> Resul
         return Err(error);
     }
     if text(expr).is_none() {
-        return Ok(());
+        return Ok(None);
     }
     // Precision is what the rows are checked for.
     let mut column = column.clone();
@@ -175,15 +239,15 @@ fn check_texts(session: &Session, expr: &ast::Expr, column: &ColumnDef) -> Resul
         column.sql_type = SqlType::Numeric;
     }
     let value = row_cells::cell(&binder, column.sql_type, expr.clone())?;
-    read(&binder, value, Some(&column))
+    read(&binder, value, Some(&column)).map(Some)
 }
 
 /// Reads a text as a column or a cast does.
-fn read(binder: &Binder, mut tree: ast::Expr, column: Option<&ColumnDef>) -> Result<()> {
+fn read(binder: &Binder, mut tree: ast::Expr, column: Option<&ColumnDef>) -> Result<ArrayRef> {
     rewrite(&mut tree);
     let expr = binder.expression(tree, &DFSchema::empty())?;
     let expr = column.map_or(expr.clone(), |column| assigned(expr, column));
-    binder.constant(expr).map(|_| ())
+    binder.constant(expr)
 }
 
 fn text(expr: &ast::Expr) -> Option<&str> {

@@ -258,6 +258,22 @@ fn check_body(body: &str, returns: &FunctionResult) -> Result<()> {
     }
 }
 
+/// Where a function of that name may stand.
+fn schemas_of(session: &Session, name: &ObjectName) -> Result<Vec<String>> {
+    let (binder, mut parts) = (session.binder(), parts(name));
+    parts.pop();
+    let Some(schema) = parts.pop() else {
+        return Ok(binder.facts.path.to_vec());
+    };
+    binder.check_schema_of(name)?;
+    Ok(binder
+        .names()
+        .temporary(Some(&schema))
+        .into_iter()
+        .map(str::to_string)
+        .collect())
+}
+
 /// A function as something that has an owner.
 pub(super) fn thing(key: &ObjectKey, object: &Object) -> Option<Thing> {
     let ObjectKey::Function {
@@ -283,14 +299,7 @@ pub(super) fn named(session: &Session, name: &ObjectName, arguments: Option<&[St
     let mut given = parts(name);
     let written = given.join(".");
     let last = given.pop().unwrap_or_default();
-    let schemas = match given.pop() {
-        Some(schema) => {
-            let binder = session.binder();
-            binder.rights().check_schema(&schema, tenon_storage::privilege::USAGE)?;
-            vec![schema]
-        }
-        None => session.binder().facts.path.to_vec(),
-    };
+    let schemas = schemas_of(session, name)?;
     let arguments = arguments.map(|types| types.iter().map(|own| argument_type(own)).collect::<Vec<_>>());
     let state_now = session.state();
     let mut found = overloads(&state_now, schemas, &last, arguments.clone());
@@ -345,13 +354,7 @@ pub(super) fn drop_all(
     for (name, arguments) in names {
         let mut given = parts(name);
         let last = given.pop().unwrap_or_default();
-        let schemas = match given.pop() {
-            Some(schema) => {
-                session.binder().check_schema_of(name)?;
-                vec![schema]
-            }
-            None => session.binder().facts.path.to_vec(),
-        };
+        let schemas = schemas_of(session, name)?;
         let arguments = arguments
             .as_ref()
             .map(|types| types.iter().map(|own| argument_type(own)).collect::<Vec<_>>());

@@ -76,10 +76,6 @@ impl VisitorMut for Respeller {
                     *expr = cast(value, to);
                 }
             }
-            Expr::Function(function) if is_named(function, "generate_subscripts") => {
-                let args = arguments(function);
-                *expr = call("unnest", vec![call(super::functions::SUBSCRIPTS, args)]);
-            }
             Expr::Function(function) if is_named(function, "_pg_expandarray") => {
                 let args = arguments(function);
                 *expr = call("unnest", vec![call(super::functions::EXPANDED, args)]);

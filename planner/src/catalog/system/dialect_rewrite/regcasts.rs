@@ -6,7 +6,9 @@
 use super::super::regnames::RegType;
 use super::call;
 use crate::catalog::bind::fold;
+use crate::catalog::system::columns::{has_oids, vector_of};
 use crate::catalog::system::functions::{reg_name, reg_oid};
+use crate::catalog::system::vectors;
 use crate::pg::walk::taken;
 use datafusion::sql::sqlparser::ast::{
     Array, ArrayElemTypeDef, BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
@@ -61,13 +63,25 @@ const FUNCTIONS: &[&str] = &[
     "typsend",
 ];
 
-fn is_function_name(expr: &Expr) -> bool {
-    let last = match expr {
-        Expr::Identifier(name) => Some(name),
-        Expr::CompoundIdentifier(parts) => parts.last(),
+/// The name of a column, without what it is of.
+fn column_name(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Identifier(name) => Some(fold(name)),
+        Expr::CompoundIdentifier(parts) => parts.last().map(fold),
         _ => None,
-    };
-    last.is_some_and(|name| FUNCTIONS.contains(&fold(name).as_str()))
+    }
+}
+
+fn is_function_name(expr: &Expr) -> bool {
+    column_name(expr).is_some_and(|name| FUNCTIONS.contains(&name.as_str()))
+}
+
+/// A function's name beside a column of oids stands for its own.
+fn compare_functions(function: &mut Expr, other: &Expr) {
+    if is_function_name(function) && column_name(other).is_some_and(|name| has_oids(&name)) {
+        let name = taken(function);
+        *function = call("to_regproc", vec![name]);
+    }
 }
 
 fn is_named(name: &ObjectName, wanted: &str) -> bool {
@@ -121,6 +135,10 @@ pub(super) fn rewrite(expr: &mut Expr) {
         {
             **right = Expr::Value(Value::SingleQuotedString("-".into()).into());
         }
+        compare_vectors(left, right);
+        compare_vectors(right, left);
+        compare_functions(left, right);
+        compare_functions(right, left);
         if is_function_name(left) {
             show(right);
         }
@@ -168,6 +186,9 @@ pub(super) fn rewrite(expr: &mut Expr) {
     };
     if is_text(data_type) {
         show(operand);
+    } else if let Some(reader) = vector_reader(data_type) {
+        let operand = taken(operand.as_mut());
+        *expr = call(&reader, vec![operand]);
     } else if let Some(alias) = alias_of(data_type) {
         let operand = taken(operand.as_mut());
         // The regproc columns of system tables hold names.
@@ -177,6 +198,27 @@ pub(super) fn rewrite(expr: &mut Expr) {
             _ => reg_oid(alias),
         };
         *expr = call(&function, vec![operand]);
+    }
+}
+
+/// What reads a value as `oidvector` or `int2vector`.
+fn vector_reader(data_type: &DataType) -> Option<String> {
+    match data_type {
+        DataType::Custom(name, _) => vectors::reader(&name.0.last()?.as_ident().map(fold)?),
+        _ => None,
+    }
+}
+
+/// A literal beside a column of vectors is one.
+fn compare_vectors(column: &Expr, value: &mut Expr) {
+    let Some(of) = column_name(column).and_then(|name| vector_of(&name)) else {
+        return;
+    };
+    if let (Some(reader), Expr::Value(literal)) = (vectors::reader(of), &*value)
+        && matches!(literal.value, Value::SingleQuotedString(_))
+    {
+        let literal = taken(value);
+        *value = call(&reader, vec![literal]);
     }
 }
 

@@ -49,7 +49,7 @@ fn array_metadata(items: &[FieldRef], of: &DataType) -> Option<HashMap<String, S
         return same.then_some(metadata);
     }
     let array = match SqlType::from_field(first)? {
-        item @ SqlType::Json => ArrayType::of_items(item),
+        item @ (SqlType::Json | SqlType::Name) => ArrayType::of_items(item),
         SqlType::Array(inner) if inner.element() == SqlType::Json => inner.with_dimensions(inner.dimensions() + 1),
         _ => return None,
     };

@@ -1,4 +1,4 @@
-//! `generate_subscripts(array, dimension [, reverse])`.
+//! `generate_subscripts(array, dimension [, reverse])`: from 1, for vectors of system tables from 0.
 
 use super::list::items;
 use super::{SetFunction, SetRows, undefined};
@@ -17,8 +17,10 @@ impl SetFunction for GenerateSubscripts {
 
     fn coerce(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         match types {
-            [list @ DataType::List(_), _] => Ok(vec![list.clone(), DataType::Int32]),
-            [list @ DataType::List(_), _, _] => Ok(vec![list.clone(), DataType::Int32, DataType::Boolean]),
+            [list @ (DataType::List(_) | DataType::LargeList(_)), _] => Ok(vec![list.clone(), DataType::Int32]),
+            [list @ (DataType::List(_) | DataType::LargeList(_)), _, _] => {
+                Ok(vec![list.clone(), DataType::Int32, DataType::Boolean])
+            }
             _ => Err(undefined(self.name(), types)),
         }
     }
@@ -42,14 +44,19 @@ impl SetFunction for GenerateSubscripts {
             values = items(&values, 0);
         }
         let left = if dimension < 1 { 0 } else { values.len() };
+        let first = i32::from(!matches!(args[0].data_type(), DataType::LargeList(_)));
         let reverse = args.get(2).is_some_and(|reverse| reverse.as_boolean().value(row));
         Ok(Box::new(match reverse {
             true => Subscripts {
-                next: left as i32,
+                next: first + left as i32 - 1,
                 left,
                 step: -1,
             },
-            false => Subscripts { next: 1, left, step: 1 },
+            false => Subscripts {
+                next: first,
+                left,
+                step: 1,
+            },
         }))
     }
 }

@@ -131,13 +131,14 @@ pub(crate) fn parse(parser: &mut Parser<'_>) -> Result<Comment, ParserError> {
         None
     } else {
         let next = parser.peek_token();
-        match parser.parse_value()?.value {
+        let text = match parser.parse_value()?.value {
             Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) | Value::UnicodeStringLiteral(text) => {
-                Some(text).filter(|text| !text.is_empty())
+                text
             }
-            Value::DollarQuotedString(text) => Some(text.value),
+            Value::DollarQuotedString(text) => text.value,
             _ => return parser.expected("a string", next),
-        }
+        };
+        Some(text).filter(|text| !text.is_empty())
     };
     Ok(Comment { on, text })
 }

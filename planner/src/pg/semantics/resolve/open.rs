@@ -100,24 +100,29 @@ pub(crate) fn operands(expr: RawBinaryExpr, schema: &DFSchema) -> RawBinaryExpr 
 /// What stands beside an array or a jsonb; `is_left`: that is the left operand.
 fn beside(op: &BinaryOperator, expr: &Expr, schema: &DFSchema, is_left: bool) -> Option<SqlType> {
     let field = fields::field(expr, schema).ok()?;
+    let compares = matches!(
+        op,
+        BinaryOperator::Eq
+            | BinaryOperator::NotEq
+            | BinaryOperator::Lt
+            | BinaryOperator::LtEq
+            | BinaryOperator::Gt
+            | BinaryOperator::GtEq
+    );
     if let DataType::List(_) = field.data_type() {
-        let takes = matches!(
-            op,
-            BinaryOperator::StringConcat
-                | BinaryOperator::AtArrow
-                | BinaryOperator::ArrowAt
-                | BinaryOperator::PGOverlap
-                | BinaryOperator::Eq
-                | BinaryOperator::NotEq
-                | BinaryOperator::Lt
-                | BinaryOperator::LtEq
-                | BinaryOperator::Gt
-                | BinaryOperator::GtEq
-        );
+        let takes = compares
+            || matches!(
+                op,
+                BinaryOperator::StringConcat
+                    | BinaryOperator::AtArrow
+                    | BinaryOperator::ArrowAt
+                    | BinaryOperator::PGOverlap
+            );
         return SqlType::from_field(&field).filter(|_| takes);
     }
     let texts = || SqlType::Array(ArrayType::of_items(SqlType::Text));
     match (SqlType::from_field(&field)?, op) {
+        (SqlType::Jsonb, _) if compares => Some(SqlType::Jsonb),
         (SqlType::Jsonb, BinaryOperator::AtArrow | BinaryOperator::ArrowAt | BinaryOperator::StringConcat) => {
             Some(SqlType::Jsonb)
         }

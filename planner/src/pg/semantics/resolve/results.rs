@@ -1,5 +1,5 @@
-//! What aggregates and window functions give of `char(n)` values: DataFusion forgets their type, and with it their blanks. A
-//! projection above them says it.
+//! What aggregates and window functions give of `char(n)` and `name` values: DataFusion forgets their type, and with it the
+//! blanks of the first. A projection above them says it.
 
 use super::strings::{as_type, is_blank, own_type};
 use datafusion::common::{ExprSchema, Result};
@@ -9,7 +9,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
 use std::sync::Arc;
 use tenon_storage::{ArrayType, SqlType};
 
-/// The type of what a call gives of values that blanks fill.
+/// The type of what a call gives of such values.
 pub(in crate::pg::semantics) fn of_call(call: &Expr, schema: &dyn ExprSchema) -> Option<SqlType> {
     let given = given(call, schema)?;
     Some(match given {
@@ -29,7 +29,15 @@ fn given(call: &Expr, schema: &dyn ExprSchema) -> Option<SqlType> {
         _ => return None,
     };
     let first = args.first().filter(|_| gives_them(name))?;
-    let own = own_type(first, schema).filter(|of| is_blank(*of))?;
+    let own = own_type(first, schema)?;
+    // The least and the greatest of names are texts.
+    let is_kept = match own {
+        SqlType::Name => !matches!(own_name(name), "min" | "max"),
+        own => is_blank(own),
+    };
+    if !is_kept {
+        return None;
+    }
     Some(match own_name(name) {
         "array_agg" => SqlType::Array(ArrayType::of_items(own)),
         _ => own,
