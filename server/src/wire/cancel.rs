@@ -16,8 +16,9 @@ use tokio::sync::Notify;
 use tokio::time::{Duration, Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// How long a cancel request waits for a statement.
-const COMING: Duration = Duration::from_millis(20);
+/// How long a cancel request waits for a statement: about what PostgreSQL takes to begin a process for the request. A statement that is
+/// not meant may come within it.
+const COMING: Duration = Duration::from_millis(4);
 
 /// Why a statement was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,7 +242,7 @@ impl Backends {
             if Instant::now() >= until {
                 return;
             }
-            sleep(COMING / 10).await;
+            sleep(COMING / 4).await;
         }
     }
 }
