@@ -113,6 +113,21 @@ pub fn shown(array: &dyn Array, row: usize) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
+/// Items of an array, or arrays of one dimension less, which no quotes are around.
+fn write_items(items: &ArrayRef, out: &mut String) {
+    let Some(inner) = items.as_list_opt::<i32>() else {
+        let texts: Vec<Option<String>> = (0..items.len())
+            .map(|at| items.is_valid(at).then(|| shown(items, at)))
+            .collect();
+        return write_array(texts.iter().map(Option::as_deref), out);
+    };
+    for at in 0..inner.len() {
+        out.push(if at == 0 { '{' } else { ',' });
+        write_items(&inner.value(at), out);
+    }
+    out.push_str(if inner.is_empty() { "{}" } else { "}" });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,19 +149,4 @@ mod tests {
             assert_eq!(shown(&parse_scalar(of, text).unwrap(), 0), text);
         }
     }
-}
-
-/// Items of an array, or arrays of one dimension less, which no quotes are around.
-fn write_items(items: &ArrayRef, out: &mut String) {
-    let Some(inner) = items.as_list_opt::<i32>() else {
-        let texts: Vec<Option<String>> = (0..items.len())
-            .map(|at| items.is_valid(at).then(|| shown(items, at)))
-            .collect();
-        return write_array(texts.iter().map(Option::as_deref), out);
-    };
-    for at in 0..inner.len() {
-        out.push(if at == 0 { '{' } else { ',' });
-        write_items(&inner.value(at), out);
-    }
-    out.push_str(if inner.is_empty() { "{}" } else { "}" });
 }

@@ -580,7 +580,11 @@ fn comment(binder: &Binder, oid: i64, column: i64) -> Option<String> {
 
 /// The sequence that a column owns.
 fn serial_sequence(binder: &Binder, table: &str, column: &str) -> Result<Option<String>, SqlError> {
-    let table = binder.names().textual(table)?;
+    let table = match binder.names().textual(table) {
+        // The system's tables own none.
+        Err(_) if regnames::relation(binder, table).is_some() => return Ok(None),
+        found => found?,
+    };
     if table.columns().index_of(column).is_err() {
         let message = format!("column \"{column}\" of relation \"{}\" does not exist", table.name());
         return Err(SqlError::new(state::UNDEFINED_COLUMN, message));
