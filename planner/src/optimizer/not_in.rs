@@ -37,8 +37,27 @@ impl OptimizerRule for DecorrelateNotIn {
             }
             plan => Ok(Transformed::no(plan)),
         })?;
+        let plan = plan.transform_data(|plan| match plan {
+            LogicalPlan::Filter(filter) => with_heads(filter),
+            plan => Ok(Transformed::no(plan)),
+        })?;
         plan.transform_data(|plan| self.0.rewrite(plan, config))
     }
+}
+
+/// DataFusion's rule asks a subquery for its first expression, which VALUES and nodes of others do not tell: a projection does.
+fn with_heads(filter: Filter) -> Result<Transformed<LogicalPlan>> {
+    let Filter { predicate, input, .. } = filter;
+    let headed = predicate.transform(|expr| match expr {
+        Expr::InSubquery(mut found) if found.subquery.subquery.head_output_expr()?.is_none() => {
+            let named = LogicalPlanBuilder::new_from_arc(found.subquery.subquery).alias("\u{1}items")?;
+            let columns: Vec<Expr> = named.schema().columns().into_iter().map(Expr::Column).collect();
+            found.subquery.subquery = Arc::new(named.project(columns)?.build()?);
+            Ok(Transformed::yes(Expr::InSubquery(found)))
+        }
+        expr => Ok(Transformed::no(expr)),
+    })?;
+    headed.map_data(|predicate| Ok(LogicalPlan::Filter(Filter::try_new(predicate, input)?)))
 }
 
 fn is_not_in(condition: &Expr) -> bool {
