@@ -71,7 +71,8 @@ pub(super) async fn run(
     if found.is_empty() {
         return Ok(None);
     }
-    if is_whole {
+    // What does not come again is not worth it.
+    if is_whole && prepared.slot.is_repeated() {
         let parts = found.into_iter();
         let parts = parts
             .map(|inner| (inner.stands, Statement::Query(inner.query)))

@@ -852,7 +852,7 @@ async fn rows(
     params: &[ScalarValue],
 ) -> Result<InsertRows> {
     let input = input(session, binder, prepared, (resolved, insert), params).await?;
-    Ok(InsertRows::of(session, resolved.table.definition(), input))
+    Ok(InsertRows::of(session, input))
 }
 
 async fn input(

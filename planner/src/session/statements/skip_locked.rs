@@ -44,6 +44,8 @@ pub(super) async fn rows(
     target: &Target,
 ) -> Result<Option<Rows>> {
     session.check_expected()?;
+    // It is none of those that run, and holds versions of tables.
+    prepared.plan.lock().take();
     let (passed, shown) = wanted(query, params)?;
     let most = passed.saturating_add(shown);
     let mut reads = most.saturating_add(SPARE);

@@ -118,6 +118,8 @@ impl Stages {
                 }
                 _ => return None,
             }
+            // What only locks rows does not run it, and it holds versions of tables.
+            let plan = plan.filter(|_| stands != Stands::Itself);
             let own = Prepared {
                 plan: Mutex::new(plan),
                 returned: Mutex::new(returned),

@@ -16,7 +16,6 @@ use datafusion::common::{ExprSchema, ScalarValue};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Projection};
 use std::collections::HashSet;
 use std::sync::Arc;
-use tenon_storage::TableDefinition;
 
 /// What the name of such a column in a plan begins with; the sequence's oid follows.
 const TAKEN: &str = "\u{1}taken ";
@@ -65,15 +64,13 @@ fn of_sequence(expr: &Expr, schema: &dyn ExprSchema) -> Option<(u32, Expr)> {
 /// The rows to insert.
 pub(super) struct InsertRows {
     input: StatementInput,
-    /// Where some columns may take values of sequences.
-    facts: Option<Arc<Facts>>,
+    /// Some columns may take values of sequences: only the rows tell.
+    facts: Arc<Facts>,
 }
 
 impl InsertRows {
-    pub fn of(session: &Session, definition: &TableDefinition, input: StatementInput) -> Self {
-        let takes = |default: &String| default.contains("nextval");
-        let mut defaults = definition.columns.iter().filter_map(|column| column.default.as_ref());
-        let facts = defaults.any(takes).then(|| session.facts(&session.state()));
+    pub fn of(session: &Session, input: StatementInput) -> Self {
+        let facts = session.facts(&session.state());
         Self { input, facts }
     }
 
@@ -85,13 +82,7 @@ impl InsertRows {
         mut take: impl FnMut(&mut T, RecordBatch) -> Result<()> + Send + 'static,
     ) -> Result<T> {
         let Self { input, facts } = self;
-        let take = move |sink: &mut T, batch: RecordBatch| {
-            let batch = match &facts {
-                Some(facts) => filled(batch, facts)?,
-                None => batch,
-            };
-            take(sink, batch)
-        };
+        let take = move |sink: &mut T, batch: RecordBatch| take(sink, filled(batch, &facts)?);
         input.drain(run, sink, take).await
     }
 }

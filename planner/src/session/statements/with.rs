@@ -229,7 +229,8 @@ pub(super) async fn run(
         return Ok(None);
     };
     let (rest, found) = parted?;
-    if is_whole {
+    // What does not come again is not worth it.
+    if is_whole && prepared.slot.is_repeated() {
         let part = |cte: &Cte| {
             let stands = match returns(cte) {
                 true => Stands::Rows(fold(&cte.alias.name)),
