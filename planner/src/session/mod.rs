@@ -13,6 +13,7 @@ mod execute;
 pub(crate) mod explain;
 mod listed;
 pub mod login;
+pub(crate) mod made_for;
 pub(crate) mod moment_words;
 mod notices;
 mod notify;

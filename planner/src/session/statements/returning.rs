@@ -12,7 +12,7 @@ use crate::pg::errors::{from_arrow, from_datafusion};
 use crate::pg::outcome::{ColumnDesc, Outcome, RowsTag};
 use crate::pg::rewrite::{displayed_name, repeated_name, rewrite};
 use crate::pg::types::describe as describe_columns;
-use crate::session::plan_cache::Purpose;
+use crate::session::made_for::MadeFor;
 use crate::session::run;
 use crate::session::{Prepared, Session};
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
@@ -151,23 +151,20 @@ fn place(at: usize) -> String {
 /// The columns that RETURNING sees beside the target's, kept with the statement, and what they were found for.
 pub(crate) struct KeptColumns {
     columns: ReturningColumns,
-    meaning: u64,
-    purpose: Purpose,
+    made_for: MadeFor,
 }
 
 impl KeptColumns {
     pub(super) fn of(session: &Session, columns: &ReturningColumns) -> Arc<KeptColumns> {
         Arc::new(KeptColumns {
             columns: columns.clone(),
-            meaning: session.state().meaning(),
-            purpose: session.purpose(),
+            made_for: MadeFor::of(session),
         })
     }
 
     /// Those that the statement sees now, if they are the same.
     pub(super) fn columns(&self, session: &Session) -> Option<ReturningColumns> {
-        let right = self.meaning == session.state().meaning() && self.purpose == session.purpose();
-        right.then(|| self.columns.clone())
+        self.made_for.is_right(session).then(|| self.columns.clone())
     }
 }
 

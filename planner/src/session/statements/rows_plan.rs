@@ -6,8 +6,8 @@ use crate::catalog::bind::Binder;
 use crate::optimizer::few::{self, Given};
 use crate::pg::error::Result;
 use crate::pg::errors::from_datafusion;
+use crate::session::made_for::MadeFor;
 use crate::session::moment_words::names_a_moment;
-use crate::session::plan_cache::Purpose;
 use crate::session::run;
 use crate::session::{Prepared, Session};
 use datafusion::arrow::array::RecordBatch;
@@ -25,8 +25,7 @@ pub(crate) struct RowsPlan {
     moments: Vec<String>,
     /// A statement that lies unused must not hold what a table has that is gone.
     definition: Weak<TableDefinition>,
-    meaning: u64,
-    purpose: Purpose,
+    made_for: MadeFor,
 }
 
 /// Where a statement keeps one.
@@ -59,16 +58,13 @@ impl RowsPlan {
             plan,
             moments,
             definition: Arc::downgrade(definition),
-            meaning: session.state().meaning(),
-            purpose: session.purpose(),
+            made_for: MadeFor::of(session),
         }
     }
 
     /// Whether it does for the session and the table what one made now would.
     pub fn is_right(&self, session: &Session, definition: &Arc<TableDefinition>) -> bool {
-        self.definition.as_ptr() == Arc::as_ptr(definition)
-            && self.meaning == session.state().meaning()
-            && self.purpose == session.purpose()
+        self.definition.as_ptr() == Arc::as_ptr(definition) && self.made_for.is_right(session)
     }
 
     /// What it gives for some rows; None: they are too many.

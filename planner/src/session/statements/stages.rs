@@ -12,7 +12,7 @@ use crate::pg::errors::{from_arrow, from_datafusion};
 use crate::pg::outcome::{ColumnDesc, Outcome};
 use crate::pg::statement::{Kind, Statement as PgStatement};
 use crate::pg::types::{array_oid, pg_type};
-use crate::session::plan_cache::Purpose;
+use crate::session::made_for::MadeFor;
 use crate::session::{Prepared, Session};
 use arrays::{ArrayColumn, Arrays, RowArrays, without_with};
 use datafusion::arrow::array::{Array, ArrayRef, ListArray, RecordBatch, new_empty_array};
@@ -50,8 +50,7 @@ pub(super) enum Stands {
 pub(crate) struct Stages {
     pub(super) parts: Vec<(Stands, Arc<Prepared>)>,
     rest: Arc<Prepared>,
-    meaning: u64,
-    purpose: Purpose,
+    made_for: MadeFor,
 }
 
 /// Where a statement keeps it.
@@ -60,7 +59,7 @@ pub(crate) type Place = Mutex<Option<Arc<Stages>>>;
 /// What a statement keeps, if it is right.
 pub(super) fn known(session: &Session, prepared: &Prepared) -> Option<Arc<Stages>> {
     let known = prepared.stages.lock().clone();
-    known.filter(|known| known.meaning == session.state().meaning() && known.purpose == session.purpose())
+    known.filter(|known| known.made_for.is_right(session))
 }
 
 impl Stages {
@@ -147,8 +146,7 @@ impl Stages {
         Some(Self {
             parts: made,
             rest: Arc::new(rest),
-            meaning: session.state().meaning(),
-            purpose: session.purpose(),
+            made_for: MadeFor::of(session),
         })
     }
 
