@@ -264,12 +264,6 @@ impl VisitorMut for Finder<'_> {
     }
 }
 
-impl Stands {
-    fn is_parameter(&self) -> bool {
-        matches!(self, Stands::Value | Stands::Values)
-    }
-}
-
 /// Whether a query is all of the relation that stands for one.
 fn is_over(query: &Query, name: &str) -> bool {
     let SetExpr::Select(select) = query.body.as_ref() else {

@@ -46,6 +46,17 @@ pub(super) enum Stands {
     Nothing,
 }
 
+impl Stands {
+    /// Whether it is one parameter.
+    pub(super) fn is_parameter(&self) -> bool {
+        matches!(self, Stands::Value | Stands::Values)
+    }
+
+    fn is_relation(&self) -> bool {
+        matches!(self, Stands::Rows(_))
+    }
+}
+
 /// The parts and the rest, each with plans of its own.
 pub(crate) struct Stages {
     pub(super) parts: Vec<(Stands, Arc<Prepared>)>,
@@ -84,6 +95,11 @@ impl Stages {
         parts: Vec<(Stands, Statement)>,
         mut rest: Statement,
     ) -> Option<Self> {
+        // Values are numbered where they stand, as if no relation had parameters before them.
+        let stand = |of: fn(&Stands) -> bool| parts.iter().any(|(stands, _)| of(stands));
+        if stand(Stands::is_relation) && stand(Stands::is_parameter) {
+            return None;
+        }
         let mut fields = prepared.param_fields.clone();
         let mut arrays = Arrays(vec![]);
         let mut made = vec![];
