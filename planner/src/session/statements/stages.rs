@@ -24,12 +24,16 @@ use datafusion::sql::sqlparser::ast::{Query, SetExpr, Statement};
 use futures::TryStreamExt;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tenon_storage::SqlType;
 
 /// `char(n)`.
 const BPCHAR: u32 = 1042;
 const VARCHAR: u32 = 1043;
 const TEXT: u32 = 25;
+
+/// Rows of a part for which arrays stand.
+const ROWS_MAX: usize = 1024;
 
 /// What stands for a part.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,6 +66,8 @@ pub(crate) struct Stages {
     pub(super) parts: Vec<(Stands, Arc<Prepared>)>,
     rest: Arc<Prepared>,
     made_for: MadeFor,
+    /// A part has given more rows than are worth being constants of a plan: relations stand for them after that.
+    large: AtomicBool,
 }
 
 /// Where a statement keeps it.
@@ -70,7 +76,7 @@ pub(crate) type Place = Mutex<Option<Arc<Stages>>>;
 /// What a statement keeps, if it is right.
 pub(super) fn known(session: &Session, prepared: &Prepared) -> Option<Arc<Stages>> {
     let known = prepared.stages.lock().clone();
-    known.filter(|known| known.made_for.is_right(session))
+    known.filter(|known| known.made_for.is_right(session) && !known.large.load(Ordering::Relaxed))
 }
 
 impl Stages {
@@ -82,6 +88,10 @@ impl Stages {
         parts: Vec<(Stands, Statement)>,
         rest: Statement,
     ) -> Option<Arc<Self>> {
+        let is_large = |known: &Arc<Stages>| known.large.load(Ordering::Relaxed);
+        if prepared.stages.lock().as_ref().is_some_and(is_large) {
+            return None;
+        }
         let made = Arc::new(Self::of(session, prepared, parts, rest)?);
         *prepared.stages.lock() = Some(made.clone());
         // Made for another statement than what runs now.
@@ -163,6 +173,7 @@ impl Stages {
             parts: made,
             rest: Arc::new(rest),
             made_for: MadeFor::of(session),
+            large: AtomicBool::new(false),
         })
     }
 
@@ -175,6 +186,9 @@ impl Stages {
             return Ok(());
         };
         let batches: Vec<RecordBatch> = stream.try_collect().await?;
+        if batches.iter().map(RecordBatch::num_rows).sum::<usize>() > ROWS_MAX {
+            self.large.store(true, Ordering::Relaxed);
+        }
         for at in 0..columns.len() {
             if *stands == Stands::Nothing {
                 break;
