@@ -1,5 +1,6 @@
 //! Parameters without a type, while names are bound: the first place that says of what type one is decides it for the others.
 
+use super::operands::is_comparison;
 use crate::pg::semantics::fields;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::DFSchema;
@@ -100,15 +101,7 @@ pub(crate) fn operands(expr: RawBinaryExpr, schema: &DFSchema) -> RawBinaryExpr 
 /// What stands beside an array or a jsonb; `is_left`: that is the left operand.
 fn beside(op: &BinaryOperator, expr: &Expr, schema: &DFSchema, is_left: bool) -> Option<SqlType> {
     let field = fields::field(expr, schema).ok()?;
-    let compares = matches!(
-        op,
-        BinaryOperator::Eq
-            | BinaryOperator::NotEq
-            | BinaryOperator::Lt
-            | BinaryOperator::LtEq
-            | BinaryOperator::Gt
-            | BinaryOperator::GtEq
-    );
+    let compares = is_comparison(op);
     if let DataType::List(_) = field.data_type() {
         let takes = compares
             || matches!(

@@ -246,7 +246,7 @@ fn is_of_networks(op: &BinaryOperator) -> bool {
     }
 }
 
-fn is_comparison(op: &BinaryOperator) -> bool {
+pub(super) fn is_comparison(op: &BinaryOperator) -> bool {
     matches!(
         op,
         BinaryOperator::Eq

@@ -43,8 +43,12 @@ impl RowArrays {
         let items: Vec<String> = columns.iter().map(item).collect();
         let (items, params, named) = (items.join(", "), params.join(", "), named.join(", "));
         let rows = format!("SELECT {items} FROM unnest({params}) AS {} ({named})", quoted(name));
-        let rows = parse_query(&rows).ok()??;
-        let factor = select::derived(rows, name, &[]);
+        Self::over(name, parse_query(&rows).ok()??, &[])
+    }
+
+    /// Of a query's rows, with these names of columns.
+    fn over(name: &str, rows: Box<Query>, columns: &[Ident]) -> Option<Self> {
+        let factor = select::derived(rows, name, columns);
         let mut query = parse_query("SELECT * FROM t").ok()??;
         let SetExpr::Select(select) = query.body.as_mut() else {
             return None;
@@ -112,14 +116,14 @@ impl VisitorMut for Arrays {
 }
 
 /// The table that a change names.
-fn target_of(tree: &mut Statement) -> Option<&mut TableWithJoins> {
+fn target_of(tree: &Statement) -> Option<&TableWithJoins> {
     match tree {
         Statement::Update(Update { table, .. }) => Some(table),
         Statement::Delete(Delete {
             from: FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from),
             ..
-        }) => from.first_mut(),
-        Statement::Query(query) => match query.body.as_mut() {
+        }) => from.first(),
+        Statement::Query(query) => match query.body.as_ref() {
             SetExpr::Update(own) | SetExpr::Delete(own) => target_of(own),
             _ => None,
         },
@@ -132,33 +136,26 @@ fn target_of(tree: &mut Statement) -> Option<&mut TableWithJoins> {
 pub(super) fn without_with(tree: Statement, arrays: &Arrays) -> Statement {
     let Statement::Query(query) = &tree else { return tree };
     let Some(with) = &query.with else { return tree };
-    let mut named = Named(vec![]);
+    let mut named = Arrays(vec![]);
     for cte in &with.cte_tables {
         // One that names another would be looked into again.
         if with.recursive || !is_over(&cte.query, arrays) {
             return tree;
         }
-        let columns = cte.alias.columns.iter().map(|column| column.name.clone());
-        named
-            .0
-            .push((fold(&cte.alias.name), cte.query.clone(), columns.collect()));
+        let columns: Vec<Ident> = cte.alias.columns.iter().map(|column| column.name.clone()).collect();
+        match RowArrays::over(&fold(&cte.alias.name), cte.query.clone(), &columns) {
+            Some(rows) => named.0.push(rows),
+            None => return tree,
+        }
     }
     let mut inner = match query.body.as_ref() {
         SetExpr::Update(inner) | SetExpr::Delete(inner) => inner.clone(),
         _ => return tree,
     };
-    // What is changed is none of them.
-    let nothing = || select::alone(select::factor(vec![].into(), None));
-    let Some(own) = target_of(&mut inner).map(|own| std::mem::replace(own, nothing())) else {
-        return tree;
-    };
-    if inner.visit(&mut named).is_break() {
-        return tree;
+    match named.put_into(&mut inner) {
+        Some(()) => inner,
+        None => tree,
     }
-    if let Some(place) = target_of(&mut inner) {
-        *place = own;
-    }
-    inner
 }
 
 /// Whether a query is all of the arrays that stand for one.
@@ -169,41 +166,5 @@ fn is_over(query: &Query, arrays: &Arrays) -> bool {
             _ => false,
         },
         _ => false,
-    }
-}
-
-/// Queries of a WITH, by name, with the names of their columns, that take the places where they are named.
-struct Named(Vec<(String, Box<Query>, Vec<Ident>)>);
-
-impl VisitorMut for Named {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        // It may have one of the same name.
-        match query.with.is_some() {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
-    }
-
-    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-        if let TableFactor::Table {
-            name,
-            alias,
-            args: None,
-            ..
-        } = factor
-            && let [part] = name.0.as_slice()
-            && let Some(part) = part.as_ident()
-            && let Some((own, query, columns)) = self.0.iter().find(|(own, ..)| *own == fold(part))
-        {
-            let known_as = alias.as_ref().map_or_else(|| own.clone(), |alias| fold(&alias.name));
-            // Those of the alias come in the place of the first ones.
-            if alias.as_ref().is_some_and(|alias| !alias.columns.is_empty()) {
-                return ControlFlow::Break(());
-            }
-            *factor = select::derived(query.clone(), &known_as, columns);
-        }
-        ControlFlow::Continue(())
     }
 }
